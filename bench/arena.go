@@ -223,7 +223,8 @@ func (a *Arena) figures(rule string) []figure.Figure {
 		}}
 	}
 	return []figure.Figure{
-		draw("found", "Changes found", "% of what is there to find", func(r *Row) float64 { return 100 * float64(r.Relevant) / float64(max(1, r.Relevant+r.AbsMiss)) }),
+		draw("found", "Changes found", "% of what is there to find",
+			func(r *Row) float64 { return 100 * float64(r.Relevant) / float64(max(1, r.Relevant+r.AbsMiss)) }),
 		draw("fresh", "Time in which results are fresh", "%", func(r *Row) float64 { return 100 * r.Fresh }),
 	}
 }

@@ -27,7 +27,8 @@ func TestPairedTest(t *testing.T) {
 // An arena that is read again simulates only what is missing, and writes the same files.
 func TestArena(t *testing.T) {
 	dir := t.TempDir()
-	a := &Arena{Rules: []string{plan.RuleStrict}, Budgets: []time.Duration{5 * time.Second, 9 * time.Second}, Policies: []string{"hybrid", "rr", "rates"}}
+	a := &Arena{Rules: []string{plan.RuleStrict}, Budgets: []time.Duration{5 * time.Second, 9 * time.Second},
+		Policies: []string{"hybrid", "rr", "rates"}}
 	runs := 0
 	for _, name := range []string{"a", "b"} {
 		if err := a.Run(t.Context(), name, readTrace(t, tiny), func(Row) { runs++ }); err != nil {

@@ -118,9 +118,10 @@ func drawSetup(t *rapid.T) Setup {
 	}
 	return Setup{
 		Timeout: timeout,
-		Policy:  rapid.SampledFrom([]string{"rr", "sjf:lambda=0.5", "ljf:lambda=1", "cr:lambda=0", "dj", "ttl:max=4:reset", "ttl:max=8:half", "cv"}).Draw(t, "policy"),
-		Budget:  time.Duration(rapid.IntRange(1, 60).Draw(t, "budget")) * 100 * time.Millisecond,
-		Rule:    rapid.SampledFrom(plan.Rules()).Draw(t, "rule"),
+		Policy: rapid.SampledFrom([]string{"rr", "sjf:lambda=0.5", "ljf:lambda=1", "cr:lambda=0", "dj", "ttl:max=4:reset",
+			"ttl:max=8:half", "cv"}).Draw(t, "policy"),
+		Budget: time.Duration(rapid.IntRange(1, 60).Draw(t, "budget")) * 100 * time.Millisecond,
+		Rule:   rapid.SampledFrom(plan.Rules()).Draw(t, "rule"),
 	}
 }
 

@@ -75,7 +75,8 @@ func found(list []summary, budget time.Duration, all, bound float64) string {
 	for _, s := range list {
 		if s.policy == clairvoyant {
 			of, reference = s.means[relevantAt], "what "+clairvoyant+" finds"
-			text += fmt.Sprintf("The clairvoyant policy %s, which knows all results beforehand and runs what is stale longest first, finds %s. ", clairvoyant, decimal(of, 0))
+			text += fmt.Sprintf("The clairvoyant policy %s, which knows all results beforehand and runs what is stale longest first, "+
+				"finds %s. ", clairvoyant, decimal(of, 0))
 		}
 	}
 	share := func(s summary, what string) string {
@@ -93,7 +94,8 @@ func found(list []summary, budget time.Duration, all, bound float64) string {
 		}
 	case at > 0:
 		better := slices.IndexFunc(order, func(s summary) bool { return s.means[relevantAt] <= order[at].means[relevantAt] })
-		text += fmt.Sprintf("; the server's default %s finds %s and is number %d of %d", registry.DefaultPolicy, share(order[at], ""), better+1, len(order))
+		text += fmt.Sprintf("; the server's default %s finds %s and is number %d of %d", registry.DefaultPolicy, share(order[at], ""),
+			better+1, len(order))
 	}
 	return text + "."
 }
@@ -126,10 +128,12 @@ func lateness(list []summary, budget time.Duration) string {
 	}
 	least, shortest := leaders(sum, delayAt), leaders(longest, longestAt)
 	text := fmt.Sprintf("Budget %s: %s results stale for the shortest time in all, %s slots; %s them stale for %s slots at most.",
-		seconds(budget), named(least, "leaves", "leave"), decimal(sum[0].means[delayAt], 0), named(shortest, "leaves", "leave"), decimal(longest[0].means[longestAt], 0))
+		seconds(budget), named(least, "leaves", "leave"), decimal(sum[0].means[delayAt], 0), named(shortest, "leaves", "leave"),
+		decimal(longest[0].means[longestAt], 0))
 	is := func(s summary) bool { return s.policy == registry.DefaultPolicy }
 	if k := slices.IndexFunc(list, is); k >= 0 && !slices.ContainsFunc(least, is) {
-		text += fmt.Sprintf(" Under %s it is %s slots, at most %s.", list[k].policy, decimal(list[k].means[delayAt], 0), decimal(list[k].means[longestAt], 0))
+		text += fmt.Sprintf(" Under %s it is %s slots, at most %s.", list[k].policy, decimal(list[k].means[delayAt], 0),
+			decimal(list[k].means[longestAt], 0))
 	}
 	return text
 }
@@ -172,7 +176,8 @@ func order(list []summary, budget time.Duration) string {
 		}
 	}
 	slices.Sort(deviations)
-	text := fmt.Sprintf("Budget %s: of the %d policies in the paper's table, the changes found differ from the paper's by %.1f %% in the median and %.1f %% at most; ",
+	text := fmt.Sprintf("Budget %s: of the %d policies in the paper's table, the changes found differ from the paper's by %.1f "+
+		"%% in the median and %.1f %% at most; ",
 		seconds(budget), len(both), deviations[len(deviations)/2], deviations[len(deviations)-1])
 	switch {
 	case pairs == 0:

@@ -15,10 +15,11 @@ import (
 
 var (
 	goalSeeds    = flag.String("goals.seed", "", "seeds of the traces of TestMeasureGoals, separated by commas")
-	goalPolicies = flag.String("goals.policy", "cv,dj,cr,ttl:max=256:half,ttl:max=32:reset,sqrt,hybrid:d=64,hybrid:d=1024", "policies to compare with")
-	goalBudgets  = flag.String("goals.budget", "5s,7s,10s,12s,15s,20s,30s,50s,100s", "budgets of a slot, ascending")
-	goalRules    = flag.String("goals.rule", strings.Join(plan.Rules(), ","), "budget rules")
-	goalMerge    = flag.String("goals.merge", "", "how to merge requests")
+	goalPolicies = flag.String("goals.policy", "cv,dj,cr,ttl:max=256:half,ttl:max=32:reset,sqrt,hybrid:d=64,hybrid:d=1024",
+		"policies to compare with")
+	goalBudgets = flag.String("goals.budget", "5s,7s,10s,12s,15s,20s,30s,50s,100s", "budgets of a slot, ascending")
+	goalRules   = flag.String("goals.rule", strings.Join(plan.Rules(), ","), "budget rules")
+	goalMerge   = flag.String("goals.merge", "", "how to merge requests")
 )
 
 // TestMeasureGoals checks the goals of the default policy on generated traces and prints

@@ -64,7 +64,8 @@ func TestRowKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := 0
-	for _, key := range []string{"policy", "params", "budget_ms", "rule", "total", "relevant", "irrelevant", "effectivity", "abs_delay", "max_delay",
+	for _, key := range []string{"policy", "params", "budget_ms", "rule", "total", "relevant", "irrelevant", "effectivity",
+		"abs_delay", "max_delay",
 		"abs_delay_detected", "max_delay_detected", "abs_miss", "max_miss", "distinct", "cut", "used", "max_overrun", "slots", "cuts"} {
 		i := strings.Index(b.String(), `"`+key+`":`)
 		if i < at {

@@ -40,7 +40,8 @@ func TestLongGoldenHashes(t *testing.T) {
 	for _, d := range scheduler.Policies() {
 		spellings = append(spellings, d.Spelling())
 	}
-	spellings = append(spellings, "sjf:lambda=0", "cr:lambda=0.5", "ttl:max=16:half", "hybrid:d=4", "hybrid:d=1024", "wic:urgency=exp,0.5:life=window,9",
+	spellings = append(spellings, "sjf:lambda=0", "cr:lambda=0.5", "ttl:max=16:half", "hybrid:d=4", "hybrid:d=1024",
+		"wic:urgency=exp,0.5:life=window,9",
 		"sup:x=2:life=window,3", "fbsup:x=2")
 	var got bytes.Buffer
 	for _, p := range spellings {

@@ -31,10 +31,13 @@ func (s *Study) figures() []figure.Figure {
 	}
 	for _, b := range s.budgets() {
 		k := fmt.Sprintf("%gs", b.Seconds())
-		add("detection-"+k, "Changes found against executions needed, budget "+seconds(b)+"."+rings+" Up and to the left is better.", func() (*plot.Plot, error) { return s.plotDetection(b) })
-		add("delay-"+k, "How many of the results that went stale were so for at least so many slots, budget "+seconds(b)+". Lower is better.", func() (*plot.Plot, error) { return s.plotDelays(b) })
+		add("detection-"+k, "Changes found against executions needed, budget "+seconds(b)+"."+rings+" Up and to the left is better.",
+			func() (*plot.Plot, error) { return s.plotDetection(b) })
+		add("delay-"+k, "How many of the results that went stale were so for at least so many slots, budget "+seconds(b)+
+			". Lower is better.", func() (*plot.Plot, error) { return s.plotDelays(b) })
 		add("progress-"+k, "Changes found up to each revision, budget "+seconds(b)+".", func() (*plot.Plot, error) { return s.plotProgress(b) })
-		add("spent-"+k, "What each policy spent its seconds on: queries by how often their result changes over the whole trace, budget "+seconds(b)+".", func() (*plot.Plot, error) { return s.plotSpent(b) })
+		add("spent-"+k, "What each policy spent its seconds on: queries by how often their result changes over the whole "+
+			"trace, budget "+seconds(b)+".", func() (*plot.Plot, error) { return s.plotSpent(b) })
 	}
 	return list
 }

@@ -18,7 +18,8 @@ type Reference struct {
 }
 
 // PublishedSource names where Published comes from.
-const PublishedSource = "Knuth, Hartig, Sack: Scheduling Refresh Queries for Keeping Results from a SPARQL Endpoint Up-to-Date (extended version), 2016, tables 1 to 3"
+const PublishedSource = "Knuth, Hartig, Sack: Scheduling Refresh Queries for Keeping Results from a SPARQL Endpoint " +
+	"Up-to-Date (extended version), 2016, tables 1 to 3"
 
 // whyExecutions says why cr:lambda=0 executes fewer queries with 10 s than the paper's.
 const whyExecutions = "cr:lambda=0 with 10 s runs the queries first that change most often, and a few of these take most of each budget. " +
@@ -32,7 +33,8 @@ func Published() []Reference {
 	list := []Reference{
 		{wide, "cv", 15256, 15256, 0, 0, 0, 0},
 	}
-	for _, p := range []string{"rr", "sjf:lambda=1", "sjf:lambda=0.5", "ljf:lambda=0.5", "ljf:lambda=1", "cr:lambda=0", "cr:lambda=0.5", "dj"} {
+	for _, p := range []string{"rr", "sjf:lambda=1", "sjf:lambda=0.5", "ljf:lambda=0.5", "ljf:lambda=1", "cr:lambda=0",
+		"cr:lambda=0.5", "dj"} {
 		list = append(list, Reference{wide, p, 22080000, 15256, 0, 0, 0, 0})
 	}
 	return append(list,

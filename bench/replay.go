@@ -117,6 +117,7 @@ changes      %d, of which subscribers heard %d
 stale        %d results, summed over the revisions; %d at the end
 wrong        %d results that were never true
 executions   %d complete, %d cut, %d failed, %.1f s
-`, r.Policy, float64(r.BudgetMS)/1000, r.Queries, r.Revisions, r.Changes, r.Received, r.Stale, r.StaleEnd, r.Wrong, r.Total, r.Cut, r.Failed, r.Used)
+`, r.Policy, float64(r.BudgetMS)/1000, r.Queries, r.Revisions, r.Changes, r.Received, r.Stale, r.StaleEnd,
+		r.Wrong, r.Total, r.Cut, r.Failed, r.Used)
 	return err
 }

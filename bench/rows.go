@@ -170,7 +170,8 @@ func WriteTable(w io.Writer, rows []Row) error {
 	}
 	said := map[string]bool{}
 	for _, r := range rows {
-		line := fmt.Sprintf("No schedule finds more than %s changes with %g s a slot (%s).\n", figure.Thousands(r.Bound), float64(r.BudgetMS)/1000, r.Rule)
+		line := fmt.Sprintf("No schedule finds more than %s changes with %g s a slot (%s).\n", figure.Thousands(r.Bound),
+			float64(r.BudgetMS)/1000, r.Rule)
 		if r.Bound > 0 && !said[line] {
 			fmt.Fprint(w, line)
 			said[line] = true

@@ -42,8 +42,10 @@ func TestTrueSignals(t *testing.T) {
 	if got.Relevant != 4 || got.Fresh != 1 {
 		t.Errorf("with exact signals %d of 4 changes are found, and results are fresh for %g of the time", got.Relevant, got.Fresh)
 	}
-	large := `{"queries":4,"revisions":6,"exec_ms":[[950,950,950,100],[950,950,950,100],[950,950,950,100],[950,950,950,100],[950,950,950,100],[950,950,950,100],[950,950,950,100]],
-"changes":[{"id":3,"initial":[1],"versions":[{"rev":1,"rows":[2]},{"rev":2,"rows":[3]},{"rev":3,"rows":[4]},{"rev":4,"rows":[5]},{"rev":5,"rows":[6]}]}]}`
+	large := `{"queries":4,"revisions":6,"exec_ms":[[950,950,950,100],[950,950,950,100],[950,950,950,100],[950,950,950,100],` +
+		`[950,950,950,100],[950,950,950,100],[950,950,950,100]],
+"changes":[{"id":3,"initial":[1],"versions":[{"rev":1,"rows":[2]},{"rev":2,"rows":[3]},{"rev":3,"rows":[4]},{"rev":4,` +
+		`"rows":[5]},{"rev":5,"rows":[6]}]}]}`
 	run := func(s *Signals) Row {
 		return simulate(t, readTrace(t, large), Setup{Policy: "rr", Budget: time.Second, Rule: plan.RuleStrict, Signals: s})
 	}

@@ -155,7 +155,8 @@ func (y *tally) oracle(m policy.Moment, c *policy.Candidate) policy.Foresight {
 	if i < 0 {
 		return policy.Foresight{}
 	}
-	f := policy.Foresight{Next: math.MaxUint64, Miss: y.noise.Miss, Lie: y.noise.Lie, Cost: milliseconds(y.w.t.Times[m.Slot][c.Number]), Rate: y.w.rates[i]}
+	f := policy.Foresight{Next: math.MaxUint64, Miss: y.noise.Miss, Lie: y.noise.Lie,
+		Cost: milliseconds(y.w.t.Times[m.Slot][c.Number]), Rate: y.w.rates[i]}
 	if since, stale := y.staleFrom(int(i)); stale {
 		f.Since = uint64(since)
 	}

@@ -14,14 +14,16 @@ import (
 	"github.com/freshet/freshet/diff/growth"
 )
 
-var words = []string{"Berlin", "University", "of", "the", "River", "County", "Museum", "History", "Station", "Lake", "Saint", "National", "Park", "Music", "Album", "Film"}
+var words = []string{"Berlin", "University", "of", "the", "River", "County", "Museum", "History", "Station", "Lake", "Saint",
+	"National", "Park", "Music", "Album", "Film"}
 
 // virtuosoBody writes n rows of four variables the way Virtuoso does. One row
 // in changed (0 = none), chosen by seed, has another number.
 func virtuosoBody(n, changed int, seed uint64) []byte {
 	r, m := rand.New(rand.NewPCG(7, 7)), rand.New(rand.NewPCG(seed, 0))
 	var b bytes.Buffer
-	b.WriteString("\n{ \"head\": { \"link\": [], \"vars\": [\"res\", \"label\", \"date\", \"pop\"] },\n  \"results\": { \"distinct\": false, \"ordered\": true, \"bindings\": [")
+	b.WriteString("\n{ \"head\": { \"link\": [], \"vars\": [\"res\", \"label\", \"date\", \"pop\"] },\n  \"results\": { " +
+		"\"distinct\": false, \"ordered\": true, \"bindings\": [")
 	for i := range n {
 		if i > 0 {
 			b.WriteString(",")
@@ -35,7 +37,10 @@ func virtuosoBody(n, changed int, seed uint64) []byte {
 		if i%16 == 5 {
 			quoted = ` \"M\u00FCnchen\"`
 		}
-		fmt.Fprintf(&b, "\n    { \"res\": { \"type\": \"uri\", \"value\": \"http://dbpedia.org/resource/%s_%s_%d\" }\t, \"label\": { \"type\": \"literal\", \"xml:lang\": \"en\", \"value\": \"%s %s%s (%d)\" }\t, \"date\": { \"type\": \"typed-literal\", \"datatype\": \"http://www.w3.org/2001/XMLSchema#date\", \"value\": \"%d-%02d-%02d\" }\t, \"pop\": { \"type\": \"typed-literal\", \"datatype\": \"http://www.w3.org/2001/XMLSchema#integer\", \"value\": \"%d\" }}",
+		fmt.Fprintf(&b, "\n    { \"res\": { \"type\": \"uri\", \"value\": \"http://dbpedia.org/resource/%s_%s_%d\" }\t, "+
+			"\"label\": { \"type\": \"literal\", \"xml:lang\": \"en\", \"value\": \"%s %s%s (%d)\" }\t, \"date\": { \"type\": "+
+			"\"typed-literal\", \"datatype\": \"http://www.w3.org/2001/XMLSchema#date\", \"value\": \"%d-%02d-%02d\" }\t, \"pop\": { "+
+			"\"type\": \"typed-literal\", \"datatype\": \"http://www.w3.org/2001/XMLSchema#integer\", \"value\": \"%d\" }}",
 			x, y, id, x, y, quoted, id, 1900+r.IntN(120), 1+r.IntN(12), 1+r.IntN(28), pop)
 	}
 	b.WriteString(" ] } }")
@@ -54,7 +59,8 @@ func mixedBody(n int) []byte {
 		}
 		fmt.Fprintf(&b, `{"s":{"type":"uri","value":"http://www.wikidata.org/entity/Q%d"}`, r.IntN(1e8))
 		if r.IntN(3) > 0 {
-			fmt.Fprintf(&b, `,"n":{"type":"literal","value":"%s %s","xml:lang":"%s"}`, words[r.IntN(16)], words[r.IntN(16)], []string{"en", "de", "fr"}[r.IntN(3)])
+			fmt.Fprintf(&b, `,"n":{"type":"literal","value":"%s %s","xml:lang":"%s"}`, words[r.IntN(16)], words[r.IntN(16)],
+				[]string{"en", "de", "fr"}[r.IntN(3)])
 		}
 		switch r.IntN(4) {
 		case 0:
@@ -151,12 +157,15 @@ func BenchmarkChanged(b *testing.B) {
 		times    int
 		old, new func() []byte
 	}{
-		{"body=virtuoso/rows=10000", 20, func() []byte { return virtuosoBody(10_000, 0, 0) }, func() []byte { return virtuosoBody(10_000, 100, 1) }},
+		{"body=virtuoso/rows=10000", 20, func() []byte { return virtuosoBody(10_000, 0, 0) },
+			func() []byte { return virtuosoBody(10_000, 100, 1) }},
 		{"body=mixed/rows=10000", 20, func() []byte { return mixedBody(10_000) }, func() []byte {
 			return bytes.Replace(mixedBody(10_000), []byte(`Berlin River`), []byte("Lake"), 100)
 		}},
-		{"body=virtuoso/rows=100000", 4, func() []byte { return virtuosoBody(100_000, 0, 0) }, func() []byte { return virtuosoBody(100_000, 100, 1) }},
-		{"body=virtuoso/rows=500000", 2, func() []byte { return virtuosoBody(500_000, 0, 0) }, func() []byte { return virtuosoBody(500_000, 100, 1) }},
+		{"body=virtuoso/rows=100000", 4, func() []byte { return virtuosoBody(100_000, 0, 0) },
+			func() []byte { return virtuosoBody(100_000, 100, 1) }},
+		{"body=virtuoso/rows=500000", 2, func() []byte { return virtuosoBody(500_000, 0, 0) },
+			func() []byte { return virtuosoBody(500_000, 100, 1) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			oldBody, newBody := c.old(), c.new()
@@ -343,7 +352,8 @@ func BenchmarkBlank(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		raw
-	}{{"plain=10000", people}, {"clique=60", poison(60)}, {"clique=200", poison(200)}, {"grid=70x70", grid(70)}, {"random=4000", random}, {"chain=5000", chain}, {"wide=500", wide}} {
+	}{{"plain=10000", people}, {"clique=60", poison(60)}, {"clique=200", poison(200)}, {"grid=70x70", grid(70)},
+		{"random=4000", random}, {"chain=5000", chain}, {"wide=500", wide}} {
 		b.Run(c.name, func(b *testing.B) {
 			approximate := false
 			for b.Loop() {

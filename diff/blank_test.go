@@ -336,8 +336,10 @@ func TestRegularStructures(t *testing.T) {
 			[2]int{0, 3}, [2]int{1, 4}, [2]int{2, 5}),
 		"K3,3": both([2]int{0, 3}, [2]int{0, 4}, [2]int{0, 5}, [2]int{1, 3}, [2]int{1, 4}, [2]int{1, 5},
 			[2]int{2, 3}, [2]int{2, 4}, [2]int{2, 5}),
-		"Fano plane": triples([3]int{0, 1, 2}, [3]int{2, 3, 4}, [3]int{4, 5, 0}, [3]int{0, 6, 3}, [3]int{2, 6, 5}, [3]int{4, 6, 1}, [3]int{1, 3, 5}),
-		"cyclic":     triples([3]int{0, 1, 3}, [3]int{1, 2, 4}, [3]int{2, 3, 5}, [3]int{3, 4, 6}, [3]int{4, 5, 0}, [3]int{5, 6, 1}, [3]int{6, 0, 2}),
+		"Fano plane": triples([3]int{0, 1, 2}, [3]int{2, 3, 4}, [3]int{4, 5, 0}, [3]int{0, 6, 3}, [3]int{2, 6, 5}, [3]int{4, 6, 1},
+			[3]int{1, 3, 5}),
+		"cyclic": triples([3]int{0, 1, 3}, [3]int{1, 2, 4}, [3]int{2, 3, 5}, [3]int{3, 4, 6}, [3]int{4, 5, 0}, [3]int{5, 6, 1},
+			[3]int{6, 0, 2}),
 		// The number of occurrences of a row distinguishes nodes, directly and through a
 		// neighbour.
 		"one twice":   triples([3]int{0, 0, 0}, [3]int{0, 0, 0}, [3]int{1, 1, 1}),

@@ -86,7 +86,8 @@ func TestChain(t *testing.T) {
 func TestChainWork(t *testing.T) {
 	deltas := make([]*Delta, 1<<12)
 	for i := range deltas {
-		deltas[i] = &Delta{Form: Select, Vars: []string{"s"}, OldVars: []string{"s"}, Added: Rows{fmt.Appendf(nil, "{%06d}", i)}, OldLen: i, NewLen: i + 1}
+		deltas[i] = &Delta{Form: Select, Vars: []string{"s"}, OldVars: []string{"s"}, Added: Rows{fmt.Appendf(nil, "{%06d}", i)},
+			OldLen: i, NewLen: i + 1}
 	}
 	work := func(n int) float64 {
 		var before, after runtime.MemStats

@@ -210,16 +210,17 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 		d   *Delta
 		old *Result
 	}{
-		"nothing":          {d, nil},
-		"another result":   {d, bag(t, seq, "abb")},
-		"another kind":     {d, bag(t, Options{}, "abc")},
-		"wrong old row":    {forged(func(d *Delta) { d.OldHash = "" }), bag(t, seq, "axc")},
-		"index too high":   {forged(func(d *Delta) { d.AddedAt[0] = 9 }), bag(t, seq, "abc")},
-		"negative index":   {forged(func(d *Delta) { d.RemovedAt[0] = -1 }), bag(t, seq, "abc")},
-		"indices missing":  {forged(func(d *Delta) { d.AddedAt = nil }), bag(t, seq, "abc")},
-		"other end":        {forged(func(d *Delta) { d.Added = Rows{[]byte(`{}`)} }), bag(t, seq, "abc")},
-		"row is not there": {&Delta{Form: Select, Vars: []string{"x"}, OldVars: []string{"x"}, Removed: Rows{[]byte(`{}`)}}, bag(t, Options{}, "a")},
-		"other variables":  {&Delta{Form: Select, Vars: []string{"x"}, OldVars: []string{"y"}}, bag(t, Options{}, "a")},
+		"nothing":         {d, nil},
+		"another result":  {d, bag(t, seq, "abb")},
+		"another kind":    {d, bag(t, Options{}, "abc")},
+		"wrong old row":   {forged(func(d *Delta) { d.OldHash = "" }), bag(t, seq, "axc")},
+		"index too high":  {forged(func(d *Delta) { d.AddedAt[0] = 9 }), bag(t, seq, "abc")},
+		"negative index":  {forged(func(d *Delta) { d.RemovedAt[0] = -1 }), bag(t, seq, "abc")},
+		"indices missing": {forged(func(d *Delta) { d.AddedAt = nil }), bag(t, seq, "abc")},
+		"other end":       {forged(func(d *Delta) { d.Added = Rows{[]byte(`{}`)} }), bag(t, seq, "abc")},
+		"row is not there": {&Delta{Form: Select, Vars: []string{"x"}, OldVars: []string{"x"}, Removed: Rows{[]byte(`{}`)}},
+			bag(t, Options{}, "a")},
+		"other variables": {&Delta{Form: Select, Vars: []string{"x"}, OldVars: []string{"y"}}, bag(t, Options{}, "a")},
 	} {
 		if _, err := c.d.Apply(c.old); !errors.Is(err, ErrMismatch) {
 			t.Errorf("%s: %v", name, err)
@@ -406,7 +407,8 @@ func TestComposedSequencesAreNet(t *testing.T) {
 			t.Fatal(err)
 		}
 		if letters(d.Removed) != c.removed || letters(d.Added) != c.added {
-			t.Errorf("%s → %s → %s: removed %q, added %q, want %q and %q", c.from, c.by, c.to, letters(d.Removed), letters(d.Added), c.removed, c.added)
+			t.Errorf("%s → %s → %s: removed %q, added %q, want %q and %q", c.from, c.by, c.to, letters(d.Removed), letters(d.Added),
+				c.removed, c.added)
 		}
 	}
 }
@@ -439,7 +441,8 @@ func TestFingerprints(t *testing.T) {
 		}
 		return r
 	}
-	const head, x, y, blank = `{"head":{"vars":["x"]},"results":{"bindings":[`, `{"x":{"type":"uri","value":"x"}}`, `{"x":{"type":"uri","value":"y"}}`, `{"x":{"type":"bnode","value":"%s"}}`
+	const head, x, y, blank = `{"head":{"vars":["x"]},"results":{"bindings":[`, `{"x":{"type":"uri","value":"x"}}`,
+		`{"x":{"type":"uri","value":"y"}}`, `{"x":{"type":"bnode","value":"%s"}}`
 	first := read(head+x+","+y+`]}}`, Options{})
 	for body, same := range map[string]bool{
 		head + x + ",\n " + y + `] }}`:                                             true,
@@ -464,7 +467,9 @@ func TestFingerprints(t *testing.T) {
 	}
 
 	// With other options, the same body is another result.
-	const pairs = `{"head":{"vars":["k","x"]},"results":{"bindings":[{"k":{"type":"uri","value":"k"},"x":{"type":"uri","value":"y"}},{"k":{"type":"uri","value":"k"},"x":{"type":"uri","value":"x"}},{"k":{"type":"uri","value":"k"},"x":{"type":"uri","value":"z"}}]}}`
+	const pairs = `{"head":{"vars":["k","x"]},"results":{"bindings":[{"k":{"type":"uri","value":"k"},"x":{"type":"uri",` +
+		`"value":"y"}},{"k":{"type":"uri","value":"k"},"x":{"type":"uri","value":"x"}},{"k":{"type":"uri","value":"k"},` +
+		`"x":{"type":"uri","value":"z"}}]}}`
 	seen := map[Fingerprint]int{}
 	for i, o := range []Options{{}, {Ordered: true}, {Ordered: true, OrderKeys: []string{"k"}}, {Vars: []string{"x", "k"}}} {
 		r := read(pairs, o)
@@ -494,7 +499,8 @@ func TestFingerprintsKnowLengths(t *testing.T) {
 		for a := range 40 {
 			for b := range 40 {
 				kind := []string{`"literal"`, `"uri"`, `"literal","xml:lang":"en"`}[(a+b)%3]
-				row := fmt.Sprintf(`{"a":{"type":"literal","value":"%s"},"b":{"value":"%s","type":%s}}`, strings.Repeat("x", a), strings.Repeat(`\\`, b%2)+strings.Repeat("x", b), kind)
+				row := fmt.Sprintf(`{"a":{"type":"literal","value":"%s"},"b":{"value":"%s","type":%s}}`, strings.Repeat("x", a),
+					strings.Repeat(`\\`, b%2)+strings.Repeat("x", b), kind)
 				rows = append(rows, row)
 				if other, known := seen[read([]string{row}).Fingerprint()]; known {
 					t.Fatalf("seed %d: the fingerprint of %s is that of %s", seed, row, other)

@@ -35,7 +35,8 @@ func ExampleDecodeJSON() {
 		return r
 	}
 	a := decode(`{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"b"}},{"n":{"type":"literal","value":"a"}}]}}`)
-	b := decode(`{ "head": {"vars": ["n"]}, "results": {"bindings": [ {"n":{"value":"a","type":"literal"}}, {"n":{"value":"b","type":"literal"}} ]}}`)
+	b := decode(`{ "head": {"vars": ["n"]}, "results": {"bindings": [ {"n":{"value":"a","type":"literal"}}, ` +
+		`{"n":{"value":"b","type":"literal"}} ]}}`)
 	fmt.Println(a.Hash() == b.Hash())
 	fmt.Println(string(a.Document()))
 	// Output:

@@ -140,7 +140,8 @@ func begin(around []byte) state {
 	h.Write(around)
 	var b [sha256.Size]byte
 	h.Sum(b[:0])
-	return state{binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])}
+	return state{binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:]),
+		binary.LittleEndian.Uint64(b[24:])}
 }
 
 // take multiplies whole blocks into the state.

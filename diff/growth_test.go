@@ -60,17 +60,18 @@ var hostileGraphs = map[string]hostile{
 		}
 		return columns(n), rows
 	}},
-	"wide rows that mirror each other": {diff.Select, diff.Options{Ordered: true, OrderKeys: []string{"v0"}}, 500, func(n int) ([]string, [][]diff.Term) {
-		rows := make([][]diff.Term, 2)
-		for k := range n {
-			rows[0] = append(rows[0], blankNode("%d", k))
-			rows[1] = append(rows[1], blankNode("%d", n-1-k))
-		}
-		for i := range rows {
-			rows[i][0] = resource("tie")
-		}
-		return columns(n), rows
-	}},
+	"wide rows that mirror each other": {diff.Select, diff.Options{Ordered: true, OrderKeys: []string{"v0"}}, 500,
+		func(n int) ([]string, [][]diff.Term) {
+			rows := make([][]diff.Term, 2)
+			for k := range n {
+				rows[0] = append(rows[0], blankNode("%d", k))
+				rows[1] = append(rows[1], blankNode("%d", n-1-k))
+			}
+			for i := range rows {
+				rows[i][0] = resource("tie")
+			}
+			return columns(n), rows
+		}},
 	"many rows of many nodes": {diff.Select, diff.Options{}, 10, func(n int) ([]string, [][]diff.Term) {
 		var rows [][]diff.Term
 		for i := range n {

@@ -22,7 +22,8 @@ func TestDecodeJSONWritesCanonically(t *testing.T) {
 		{"no rows", selectBody(``), selectBody(``)},
 		{"empty row", selectBody(`{}`), selectBody(`{}`)},
 		{"white space and extra members",
-			"\n{ \"head\": { \"link\": [], \"vars\": [ \"s\", \"l\" ] },\n \"results\": { \"distinct\": false, \"ordered\": true, \"bindings\": [ { \"s\": { \"type\": \"uri\", \"value\": \"u\", \"x\": {\"y\":[1e3,null,true,\"\"]} } } ] }, \"extra\": -0.5 } \r\n\t",
+			"\n{ \"head\": { \"link\": [], \"vars\": [ \"s\", \"l\" ] },\n \"results\": { \"distinct\": false, \"ordered\": true, " +
+				"\"bindings\": [ { \"s\": { \"type\": \"uri\", \"value\": \"u\", \"x\": {\"y\":[1e3,null,true,\"\"]} } } ] }, \"extra\": -0.5 } \r\n\t",
 			selectBody(`{"s":{"type":"uri","value":"u"}}`)},
 		{"results before head", `{"results":{"bindings":[{"l":{"value":"x","type":"literal"}}]},"head":{"vars":["s","l"]}}`,
 			selectBody(`{"l":{"type":"literal","value":"x"}}`)},
@@ -289,7 +290,8 @@ func TestShapesWriteWhatParsingWrites(t *testing.T) {
 }
 
 func FuzzDecodeJSON(f *testing.F) {
-	f.Add([]byte(selectBody(`{"l":{"xml:lang":"EN","value":"\u00fc\n","type":"literal"}},{},{"s":{"type":"bnode","value":"b1"},"l":{"type":"bnode","value":"b2"}}`)), false)
+	f.Add([]byte(selectBody(`{"l":{"xml:lang":"EN","value":"\u00fc\n","type":"literal"}},{},{"s":{"type":"bnode","value":"b1"},`+
+		`"l":{"type":"bnode","value":"b2"}}`)), false)
 	f.Add([]byte(`{"head":{},"boolean":true}`), true)
 	f.Add(virtuosoBody(3, 0, 0), false)
 	f.Add(mixedBody(6), true)
@@ -371,7 +373,8 @@ func TestLongHeadsAreCheap(t *testing.T) {
 		row = append(row, fmt.Sprintf(`"v%d":{"type":"uri","value":"u"}`, n-1-i))
 		rows = append(rows, fmt.Sprintf(`{"v%d":{"type":"uri","value":"u"}},{}`, i))
 	}
-	body := `{"head":{"vars":[` + strings.Join(vars, ",") + `]},"results":{"bindings":[{` + strings.Join(row, ",") + `},` + strings.Join(rows, ",") + `]}}`
+	body := `{"head":{"vars":[` + strings.Join(vars, ",") + `]},"results":{"bindings":[{` + strings.Join(row, ",") + `},` +
+		strings.Join(rows, ",") + `]}}`
 	r, err := DecodeJSON([]byte(body), Select, Options{})
 	if err != nil || r.Len() != 2*n+1 {
 		t.Fatal(err)
@@ -398,7 +401,8 @@ func TestKeepLabels(t *testing.T) {
 
 // Escapes become canonical as if the text were decoded and encoded again.
 func FuzzReescape(f *testing.F) {
-	for _, s := range []string{"", `a\/b\"c\\\\`, `\u00e9\u0022\u005C\u000a\u0001\u007f`, `\ud83d\ude00\ud83d`, `\b\f\n\r\t\x`, `\`, `\u12`, `\b"`} {
+	for _, s := range []string{"", `a\/b\"c\\\\`, `\u00e9\u0022\u005C\u000a\u0001\u007f`, `\ud83d\ude00\ud83d`, `\b\f\n\r\t\x`, `\`,
+		`\u12`, `\b"`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -431,7 +435,8 @@ func TestMembersThatReportErrors(t *testing.T) {
 		`"error":"timeout"`: true, `"Error": {"code":5}`: true, `"errors":["x"]`: true, `"exception" : "e"`: true, `"error":1`: true,
 		`"timeout":true`: true, `"timedOut":true`: true, `"partial":true`: true, `"truncated":"after 100 rows"`: true, `"incomplete":true`: true,
 		`"error":null`: false, `"error":false`: false, `"error":""`: false, `"errors":[]`: false, `"exception":{}`: false,
-		`"timeout":30`: false, `"partial":false`: false, `"truncated":""`: false, `"meta":{"error":"x"}`: false, `"link":[]`: false, `"distinct":false`: false,
+		`"timeout":30`: false, `"partial":false`: false, `"truncated":""`: false, `"meta":{"error":"x"}`: false, `"link":[]`: false,
+		`"distinct":false`: false,
 	} {
 		for _, d := range documents {
 			_, err := DecodeJSON(fmt.Appendf(nil, d, member), Select, Options{})

@@ -20,7 +20,8 @@ func (w world) term(name string) Term {
 	case 2:
 		return Term{Kind: Literal, Value: rapid.StringOfN(rapid.RuneFrom([]rune("ab\"\\\n\t\x01\x7f日/😀}{,")), 0, 5, -1).Draw(w.t, "lit")}
 	case 3:
-		return Term{Kind: Literal, Value: rapid.SampledFrom([]string{"1", "x", ":", "}}", ":}}", `":`, `\":}}`, `"}},{"`}).Draw(w.t, "v"), Lang: rapid.SampledFrom([]string{"", "en", "DE-at"}).Draw(w.t, "lang")}
+		return Term{Kind: Literal, Value: rapid.SampledFrom([]string{"1", "x", ":", "}}", ":}}", `":`, `\":}}`, `"}},{"`}).Draw(w.t,
+			"v"), Lang: rapid.SampledFrom([]string{"", "en", "DE-at"}).Draw(w.t, "lang")}
 	case 4:
 		return Term{Kind: Literal, Value: "1", Datatype: rapid.SampledFrom([]string{"", xsdString, "http://dt/1"}).Draw(w.t, "dt")}
 	}

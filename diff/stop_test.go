@@ -125,7 +125,8 @@ func TestWriteTo(t *testing.T) {
 			}
 			some := &pieces{left: 2, full: full}
 			if n, err := c.from.WriteTo(some); !errors.Is(err, full) || n != int64(len(some.got)) || some.left != -1 {
-				t.Errorf("%s, ordered %v: %d bytes written of %d, %v, and %d pieces after the error", name, ordered, n, len(some.got), err, -1-some.left)
+				t.Errorf("%s, ordered %v: %d bytes written of %d, %v, and %d pieces after the error", name, ordered, n, len(some.got), err,
+					-1-some.left)
 			}
 		}
 	}

@@ -78,7 +78,8 @@ func TestDigest(t *testing.T) {
 		count := 0
 		got, err := digest.ParseCredentials(r.Header.Get("Authorization"))
 		if err == nil {
-			want, err := digest.Digest(k, digest.Options{Method: r.Method, URI: r.URL.RequestURI(), Count: got.Nc, Cnonce: got.Cnonce, Username: "u", Password: "p"})
+			want, err := digest.Digest(k, digest.Options{Method: r.Method, URI: r.URL.RequestURI(), Count: got.Nc, Cnonce: got.Cnonce,
+				Username: "u", Password: "p"})
 			if err == nil && got.String() == want.String() {
 				count = got.Nc
 			}

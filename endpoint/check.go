@@ -37,7 +37,8 @@ func Check(ctx context.Context, e registry.Endpoint, o Options) (registry.Report
 		return registry.Report{}, err
 	}
 	defer client.Close()
-	c := &checker{Client: client, transport: &pacedTransport{next: client.http.Transport, gap: client.gate.gap}, report: registry.Report{URL: e.URL, Findings: []registry.Finding{}, Settings: []registry.Proposal{}}}
+	c := &checker{Client: client, transport: &pacedTransport{next: client.http.Transport, gap: client.gate.gap},
+		report: registry.Report{URL: e.URL, Findings: []registry.Finding{}, Settings: []registry.Proposal{}}}
 	client.http.Transport = c.transport
 	for _, step := range []func(context.Context) error{c.answers, c.formats, c.conditional, c.protocol, c.rows, c.features} {
 		if err := step(ctx); errors.Is(err, errStopped) {

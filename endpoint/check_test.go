@@ -87,7 +87,8 @@ func TestCheckFaults(t *testing.T) {
 		"broken":       {answer(500, "text/plain", "broken"), false, "answers SPARQL", "500", 1},
 		"busy":         {answer(503, "text/plain", "later", "Retry-After", "60"), false, "goes on answering", "503", 1},
 		"locked":       {answer(401, "text/plain", "who"), false, "answers SPARQL", "credentials", 1},
-		"hangs up":     {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false, "answers SPARQL", "closed the connection", 1},
+		"hangs up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false, "answers SPARQL",
+			"closed the connection", 1},
 		"throttles": {func(w http.ResponseWriter, r *http.Request) {
 			if requests.Load() > 4 {
 				answer(429, "text/plain", "enough")(w, r)
@@ -112,12 +113,14 @@ func TestCheckFaults(t *testing.T) {
 			defer s.Close()
 			r, bad, _ := checked(t, registry.Endpoint{URL: s.URL})
 			detail, ok := bad[x.topic]
-			if r.Answers != x.answers || !ok || !strings.Contains(detail, x.detail) || requests.Load() > x.most || !x.answers && len(r.Settings) > 0 {
+			if r.Answers != x.answers || !ok || !strings.Contains(detail, x.detail) || requests.Load() > x.most || !x.answers &&
+				len(r.Settings) > 0 {
 				t.Errorf("answers %v, %d requests, %v", r.Answers, requests.Load(), bad)
 			}
 		})
 	}
-	if _, err := Check(t.Context(), registry.Endpoint{Name: "public", URL: "https://sparql.example.org/"}, Options{}); !errors.Is(err, ErrNoContact) {
+	if _, err := Check(t.Context(), registry.Endpoint{Name: "public", URL: "https://sparql.example.org/"},
+		Options{}); !errors.Is(err, ErrNoContact) {
 		t.Errorf("without a contact: %v", err)
 	}
 }
@@ -174,7 +177,8 @@ func TestCheckFindsCap(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	if _, bad, settings := checked(t, registry.Endpoint{URL: s.URL}); settings["max_rows"] != 50 || !strings.Contains(bad["no row cap"], "50 of 10001") {
+	if _, bad, settings := checked(t, registry.Endpoint{URL: s.URL}); settings["max_rows"] != 50 ||
+		!strings.Contains(bad["no row cap"], "50 of 10001") {
 		t.Errorf("%v %v", bad, settings)
 	}
 }

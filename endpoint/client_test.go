@@ -198,9 +198,11 @@ func TestResultsOfEveryForm(t *testing.T) {
 		q                       *registry.Query
 		want                    string
 	}{
-		{"select json", typeJSON, rows(1), sel("SELECT"), `{"head":{"vars":["x"]},"results":{"bindings":[{"x":{"type":"literal","value":"0"}}]}}`},
+		{"select json", typeJSON, rows(1), sel("SELECT"),
+			`{"head":{"vars":["x"]},"results":{"bindings":[{"x":{"type":"literal","value":"0"}}]}}`},
 		{"ask json", typeJSON, `{"head":{},"boolean":true}`, ask(), `{"head":{},"boolean":true}`},
-		{"ask xml", typeXML, `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>false</boolean></sparql>`, ask(), `{"head":{},"boolean":false}`},
+		{"ask xml", typeXML, `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>false</boolean></sparql>`, ask(),
+			`{"head":{},"boolean":false}`},
 		{"n-triples", typeNT, "<http://e/b>\t<http://e/p> \"x\"@EN .\n<http://e/a> <http://e/p> <http://e/ü> . # so\n\n", construct(),
 			"<http://e/a> <http://e/p> <http://e/ü> .\n<http://e/b> <http://e/p> \"x\"@en .\n"},
 		{"empty graph", typeNT, "# Empty NT\n", construct(), ""},

@@ -54,9 +54,11 @@ func TestPartial(t *testing.T) {
 	}{
 		{"206", strings.Replace(raw(typeJSON, whole, length(whole)), "200 OK", "206 Partial Content", 1), sel("S"), "206"},
 		{"203", strings.Replace(raw(typeJSON, whole, length(whole)), "200 OK", "203 Transformed", 1), sel("S"), "203"},
-		{"X-SQL-State", raw(typeJSON, whole, length(whole), "X-SQL-State: S1TAT", "X-SQL-Message: RC...: Returning incomplete results"), sel("S"), "S1TAT RC...: Returning incomplete"},
+		{"X-SQL-State", raw(typeJSON, whole, length(whole), "X-SQL-State: S1TAT", "X-SQL-Message: RC...: Returning incomplete results"),
+			sel("S"), "S1TAT RC...: Returning incomplete"},
 		{"X-SQL-Message alone", raw(typeJSON, whole, length(whole), "X-SQL-Message: incomplete"), sel("S"), "incomplete"},
-		{"X-SQL-State behind the body", raw(typeJSON, fmt.Sprintf("%x\r\n%s\r\n0\r\nX-SQL-State: S1TAT\r\n\r\n", len(whole), whole), chunked, "Trailer: X-SQL-State"), sel("S"), "S1TAT"},
+		{"X-SQL-State behind the body", raw(typeJSON, fmt.Sprintf("%x\r\n%s\r\n0\r\nX-SQL-State: S1TAT\r\n\r\n", len(whole), whole),
+			chunked, "Trailer: X-SQL-State"), sel("S"), "S1TAT"},
 		{"shorter than Content-Length", raw(typeNT, graph, "Content-Length: 1000"), construct(), "cut off"},
 		{"chunks without an end", raw(typeNT, fmt.Sprintf("%x\r\n%s\r\n", len(graph), graph), chunked), construct(), "cut off"},
 		{"gzip without its trailer", raw(typeNT, zip[:len(zip)-8], gz, length(zip[:len(zip)-8])), construct(), "cut off"},
@@ -71,23 +73,31 @@ func TestPartial(t *testing.T) {
 		{"an error as json", raw(typeJSON, `{"error":"quota"}`), sel("S"), "not a complete answer"},
 		{"boolean for rows", raw(typeJSON, `{"head":{},"boolean":true}`), sel("S"), "not a complete answer"},
 		{"rows for a boolean", raw(typeJSON, whole), ask(), "not a complete answer"},
-		{"html", raw("text/html", "<!DOCTYPE html><html><head><title>x</title></head><body><h1>Under maintenance</h1></body></html>"), sel("S"), "Under maintenance"},
+		{"html", raw("text/html", "<!DOCTYPE html><html><head><title>x</title></head><body><h1>Under maintenance</h1></body></html>"),
+			sel("S"), "Under maintenance"},
 		{"rows called html", raw("text/html", whole, length(whole)), sel("S"), "text/html"},
 		{"a graph called binary", raw("application/octet-stream", graph, length(graph)), construct(), "octet-stream"},
 		{"html as json", raw(typeJSON, "<html><body>Too busy</body></html>"), sel("S"), "Too busy"},
 		{"html as text for a graph", raw("text/plain", "<html><body>Too busy</body></html>", "Content-Length: 34"), construct(), "Too busy"},
-		{"an error as text", raw("text/plain", "Virtuoso 42000 Error: no\n\nmore", "Content-Length: 30"), construct(), "Virtuoso 42000 Error: no"},
+		{"an error as text", raw("text/plain", "Virtuoso 42000 Error: no\n\nmore", "Content-Length: 30"), construct(),
+			"Virtuoso 42000 Error: no"},
 		{"nothing as text", raw("text/plain", "", "Content-Length: 0"), construct(), "empty"},
 		{"nothing as json", raw(typeJSON, "", "Content-Length: 0"), sel("S"), "neither"},
 		{"no type", strings.Replace(raw("", whole, length(whole)), "Content-Type: \r\n", "", 1), sel("S"), "has no known media type"},
 		{"a type of something else", raw("text/csv", "x\r\n1\r\n", "Content-Length: 6"), sel("S"), "text/csv"},
 		{"a bad line", raw(typeNT, graph+"<x> <y>\n", length(graph+"<x> <y>\n")), construct(), "line 4"},
 		{"turtle without an end", raw("text/turtle", "<http://e/a> <http://e/b>", "Content-Length: 25"), construct(), "not a complete answer"},
-		{"rdf/xml", page("application/rdf+xml", `<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"/>`), construct(), "N-Triples and Turtle only"},
-		{"rdf/xml as text", page("text/plain", `<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"/>`), construct(), "N-Triples and Turtle only"},
-		{"xhtml for a graph", page("application/xml", `<?xml version="1.0"?><!DOCTYPE html><html xmlns="http://www.w3.org/1999/xhtml"><head/><body>Too busy</body></html>`), construct(), "N-Triples and Turtle only"},
-		{"an xml error for a graph", page("text/xml", `<?xml version="1.0"?><error xmlns="http://e/ns#"><code>503</code></error>`), construct(), "N-Triples and Turtle only"},
-		{"xml results for a graph", page("application/rdf+xml", `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>true</boolean></sparql>`), construct(), "N-Triples and Turtle only"},
+		{"rdf/xml", page("application/rdf+xml", `<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"/>`), construct(),
+			"N-Triples and Turtle only"},
+		{"rdf/xml as text", page("text/plain", `<?xml version="1.0"?><rdf:RDF `+
+			`xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"/>`), construct(), "N-Triples and Turtle only"},
+		{"xhtml for a graph", page("application/xml", `<?xml version="1.0"?><!DOCTYPE html><html `+
+			`xmlns="http://www.w3.org/1999/xhtml"><head/><body>Too busy</body></html>`), construct(), "N-Triples and Turtle only"},
+		{"an xml error for a graph", page("text/xml", `<?xml version="1.0"?><error xmlns="http://e/ns#"><code>503</code></error>`),
+			construct(), "N-Triples and Turtle only"},
+		{"xml results for a graph", page("application/rdf+xml",
+			`<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>true</boolean></sparql>`), construct(),
+			"N-Triples and Turtle only"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := execute(t, client(t, serveRaw(t, c.answer), nil), c.q)
@@ -453,7 +463,8 @@ func TestForeignColumnsArePartial(t *testing.T) {
 	for _, x := range []struct {
 		head string
 		want registry.Outcome
-	}{{`"s","o"`, registry.Changed}, {`"o","s"`, registry.Changed}, {`"zz"`, registry.Partial}, {`"s"`, registry.Changed}, {`"s","o","p"`, registry.Partial}, {``, registry.Changed}} {
+	}{{`"s","o"`, registry.Changed}, {`"o","s"`, registry.Changed}, {`"zz"`, registry.Partial}, {`"s"`, registry.Changed},
+		{`"s","o","p"`, registry.Partial}, {``, registry.Changed}} {
 		head = x.head
 		a := c.Execute(t.Context(), sel("SELECT ?s ?o { ?s ?p ?o }"), m, long)
 		if a.Outcome != x.want || a.Outcome == registry.Partial && !strings.Contains(a.Error, "does not ask for") {

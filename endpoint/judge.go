@@ -78,7 +78,8 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 	case errors.Is(err, formats.ErrStopped):
 		return t.unread()
 	case errors.Is(err, diff.ErrColumnLimit):
-		return result(registry.Failed, fmt.Sprintf("the answer has more than %d columns; name those that are needed, or set max_columns", c.settings.MaxColumns))
+		return result(registry.Failed, fmt.Sprintf("the answer has more than %d columns; name those that are needed, or set "+
+			"max_columns", c.settings.MaxColumns))
 	case errors.Is(err, diff.ErrRowLimit):
 		return result(registry.Partial, fmt.Sprintf("more rows or triples than the endpoint's cap of %d%s", cap.rows, cap.source()))
 	case errors.Is(err, diff.ErrByteLimit):
@@ -88,10 +89,12 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 	case cap.reached(q, n):
 		return result(registry.Partial, fmt.Sprintf("%d rows or triples, and the endpoint stops at %d%s", n, cap.rows, cap.source()))
 	case cap.suspected(q, n, x.header):
-		return result(registry.Partial, fmt.Sprintf("%d triples are what a Virtuoso sends that stops at %d; set max_rows to its ResultSetMaxRows", n, usualCap))
+		return result(registry.Partial, fmt.Sprintf("%d triples are what a Virtuoso sends that stops at %d; set max_rows to its "+
+			"ResultSetMaxRows", n, usualCap))
 	}
 	if name := foreign(q, res.Vars(), m.Vars); name != "" {
-		return result(registry.Partial, fmt.Sprintf("the answer has a column ?%s, which the query does not ask for: a proxy or a cache may mix answers up", formats.OneLine(name)))
+		return result(registry.Partial, fmt.Sprintf("the answer has a column ?%s, which the query does not ask for: a proxy or a "+
+			"cache may mix answers up", formats.OneLine(name)))
 	}
 	if !q.Form.Graph() && cap.told == 0 {
 		c.health.exceeded(n) // if it had a cap, the cap has been raised

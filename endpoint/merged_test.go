@@ -21,7 +21,8 @@ func TestMergedAnswer(t *testing.T) {
 	columns := `"i","a","b","c"`
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", typeJSON)
-		_, _ = w.Write([]byte(`{"head":{"vars":[` + columns + `]},"results":{"bindings":[{"i":{"type":"literal","value":"1"},"a":{"type":"bnode","value":"x77"}}]}}`))
+		_, _ = w.Write([]byte(`{"head":{"vars":[` + columns +
+			`]},"results":{"bindings":[{"i":{"type":"literal","value":"1"},"a":{"type":"bnode","value":"x77"}}]}}`))
 	}))
 	defer srv.Close()
 	c := client(t, srv.URL, func(e *registry.Endpoint, _ *Options) { e.MaxColumns = 3 })

@@ -88,7 +88,8 @@ func TestWidthOfResults(t *testing.T) {
 			return `{"head":{"vars":["v"` + numbers(n-1, `,"v%d"`) + `]},"results":{"bindings":[]}}`
 		},
 		typeXML: func(n int) string {
-			return `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head>` + numbers(n, `<variable name="v%d"/>`) + "</head><results/></sparql>"
+			return `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head>` + numbers(n, `<variable name="v%d"/>`) +
+				"</head><results/></sparql>"
 		},
 	} {
 		var columns int
@@ -99,7 +100,8 @@ func TestWidthOfResults(t *testing.T) {
 		for _, set := range []struct {
 			max, columns int
 			want         registry.Outcome
-		}{{0, registry.DefaultMaxColumns, registry.Changed}, {0, registry.DefaultMaxColumns + 1, registry.Failed}, {3, 3, registry.Changed}, {3, 4, registry.Failed}} {
+		}{{0, registry.DefaultMaxColumns, registry.Changed}, {0, registry.DefaultMaxColumns + 1, registry.Failed},
+			{3, 3, registry.Changed}, {3, 4, registry.Failed}} {
 			c, err := New(registry.Endpoint{Name: "e", URL: srv.URL, MaxColumns: set.max}, Options{})
 			if err != nil {
 				t.Fatal(err)

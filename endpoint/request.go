@@ -30,7 +30,8 @@ const longestGET = 2000
 // except that N-Triples is by far the cheapest for graphs. Requests share the
 // lists.
 var (
-	acceptRows  = []string{"application/sparql-results+json, application/sparql-results+xml;q=0.6, application/json;q=0.3, application/xml;q=0.2"}
+	acceptRows = []string{"application/sparql-results+json, application/sparql-results+xml;q=0.6, application/json;q=0.3, " +
+		"application/xml;q=0.2"}
 	acceptGraph = []string{"application/n-triples, text/turtle;q=0.7, text/plain;q=0.2"}
 	acceptGzip  = []string{"gzip"}
 )
@@ -250,7 +251,8 @@ func CheckURL(raw, contact string) (string, error) {
 	case u.User != nil:
 		return "", fmt.Errorf("%s: put credentials into auth, not into the URL", u.Redacted())
 	case contact == "" && !privateHost(u.Hostname()):
-		return "", fmt.Errorf("%w, such as %s: set `contact` in the configuration file, or start the server with `--contact mailto:you@example.org`", ErrNoContact, u.Hostname())
+		return "", fmt.Errorf("%w, such as %s: set `contact` in the configuration file, or start the server with `--contact "+
+			"mailto:you@example.org`", ErrNoContact, u.Hostname())
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u.String(), nil

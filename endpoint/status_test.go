@@ -22,7 +22,8 @@ func TestStatus(t *testing.T) {
 		says   string
 		down   bool
 	}{
-		{"syntax", 400, "Virtuoso 37000 Error SP030: SPARQL compiler, line 1: syntax error\n\nSPARQL query:\nx", registry.Rejected, "400 the endpoint refuses this query: Virtuoso 37000 Error SP030: SPARQL compiler, line 1: syntax error", false},
+		{"syntax", 400, "Virtuoso 37000 Error SP030: SPARQL compiler, line 1: syntax error\n\nSPARQL query:\nx", registry.Rejected,
+			"400 the endpoint refuses this query: Virtuoso 37000 Error SP030: SPARQL compiler, line 1: syntax error", false},
 		{"too long", 414, "", registry.Rejected, "414", false},
 		{"unauthorized", 401, "who?", registry.Failed, "credentials", true},
 		{"forbidden", 403, "", registry.Failed, "credentials", true},
@@ -31,12 +32,15 @@ func TestStatus(t *testing.T) {
 		{"method", 405, "", registry.Failed, "405", false},
 		{"too many", 429, "slow down", registry.Throttled, "slow down", false},
 		{"unavailable", 503, "", registry.Throttled, "wait", false},
-		{"bad gateway", 502, "<html><head><title>502</title></head><body><p>upstream &amp; away</p></body></html>", registry.Failed, "upstream & away", true},
+		{"bad gateway", 502, "<html><head><title>502</title></head><body><p>upstream &amp; away</p></body></html>", registry.Failed,
+			"upstream & away", true},
 		{"gateway timeout", 504, "", registry.Timeout, "time", true},
-		{"plain 500", 500, "java.lang.NullPointerException\n\tat x", registry.Failed, "500 the endpoint failed: java.lang.NullPointerException", true},
+		{"plain 500", 500, "java.lang.NullPointerException\n\tat x", registry.Failed,
+			"500 the endpoint failed: java.lang.NullPointerException", true},
 		{"Virtuoso's estimate", 500, estimate, registry.Rejected, "estimated execution time", false},
 		{"Virtuoso's time limit", 500, "Virtuoso S1T00 Error SR171: Transaction timed out", registry.Timeout, "SR171", false},
-		{"Virtuoso's sort limit", 500, "Virtuoso 22023 Error SR353: Sorted TOP clause specifies more then 20010 rows to sort.", registry.Rejected, "SR353", false},
+		{"Virtuoso's sort limit", 500, "Virtuoso 22023 Error SR353: Sorted TOP clause specifies more then 20010 rows to sort.",
+			registry.Rejected, "SR353", false},
 		{"Virtuoso's rights", 500, "Virtuoso 42000 Error SR186: No permission to execute procedure", registry.Failed, "SR186", true},
 		{"Virtuoso's trouble", 500, "Virtuoso 40001 Error SR172: Transaction deadlocked", registry.Failed, "SR172", true},
 		{"accepted", 202, "", registry.Failed, "202", false},

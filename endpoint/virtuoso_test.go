@@ -46,11 +46,13 @@ func TestVirtuosoResults(t *testing.T) {
 	t.Run("typed-literal and strings", func(t *testing.T) {
 		a := execute(t, c, sel("SELECT ?o { <http://example.org/2> ?p ?o }"))
 		want(t, a, registry.Changed)
-		const doc = `{"head":{"vars":["o"]},"results":{"bindings":[{"o":{"type":"literal","value":"2","datatype":"http://www.w3.org/2001/XMLSchema#integer"}}]}}`
+		const doc = `{"head":{"vars":["o"]},"results":{"bindings":[{"o":{"type":"literal","value":"2",` +
+			`"datatype":"http://www.w3.org/2001/XMLSchema#integer"}}]}}`
 		if got := string(a.Result.Document()); got != doc {
 			t.Errorf("%s, want %s", got, doc)
 		}
-		if a = execute(t, c, sel("SELECT ?o { <http://example.org/3> ?p ?o }")); strings.Contains(string(a.Result.Document()), "XMLSchema#string") {
+		if a = execute(t, c, sel("SELECT ?o { <http://example.org/3> ?p ?o }")); strings.Contains(string(a.Result.Document()),
+			"XMLSchema#string") {
 			t.Errorf("%s", a.Result.Document())
 		}
 	})
@@ -147,7 +149,8 @@ func TestVirtuosoResults(t *testing.T) {
 		want(t, execute(t, c, sel("SELECT nonsense")), registry.Rejected, "Virtuoso 37000 Error SP030")
 	})
 	t.Run("more to sort than it will", func(t *testing.T) {
-		want(t, execute(t, c, query(diff.Select, "SELECT ?s {?s ?p ?o} ORDER BY ?s LIMIT 10 OFFSET 20000", 10)), registry.Rejected, "Virtuoso 22023 Error SR353")
+		want(t, execute(t, c, query(diff.Select, "SELECT ?s {?s ?p ?o} ORDER BY ?s LIMIT 10 OFFSET 20000", 10)), registry.Rejected,
+			"Virtuoso 22023 Error SR353")
 		if h := c.Health(); h.Failures != 0 {
 			t.Errorf("one query's trouble is taken for the endpoint's: %+v", h)
 		}
@@ -308,7 +311,8 @@ func TestVirtuosoCheck(t *testing.T) {
 	s.Insert(graph, numbered(500)...)
 	r, bad, settings := checked(t, registry.Endpoint{URL: s.URL, DefaultGraphURI: []string{graph}})
 	delete(bad, "conditional requests")
-	if len(bad) != 1 || bad["no row cap"] == "" || settings["max_rows"] != 200 || settings["timeout_param"] != "timeout" || settings["merge"] != nil {
+	if len(bad) != 1 || bad["no row cap"] == "" || settings["max_rows"] != 200 || settings["timeout_param"] != "timeout" ||
+		settings["merge"] != nil {
 		t.Errorf("bad: %v, settings: %v\n%+v", bad, settings, r.Findings)
 	}
 }

@@ -56,7 +56,8 @@ func (s *Server) All(w http.ResponseWriter, r *http.Request, caller string, allo
 		t.cursor.Jump(head)
 	}
 	about := eventsOf(r, caller)
-	about.Tag, about.Endpoint, about.Filter, about.Rate = r.URL.Query().Get("tag"), r.URL.Query().Get("endpoint"), filter.JSON(), registry.Duration(rate)
+	about.Tag, about.Endpoint, about.Filter, about.Rate = r.URL.Query().Get("tag"), r.URL.Query().Get("endpoint"), filter.JSON(),
+		registry.Duration(rate)
 	s.stream(w, r, func(ctx context.Context, e *events) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -106,7 +107,8 @@ func (t *allStream) step() error {
 	case cursor.Change:
 		return t.change(&ev)
 	case cursor.Moved:
-		return t.write("alive", field{"query", ev.Query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"checked_at", TimeOrNil(ev.CheckedAt)})
+		return t.write("alive", field{"query", ev.Query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq},
+			field{"checked_at", TimeOrNil(ev.CheckedAt)})
 	case cursor.Gap:
 		if ev.Reason == cursor.TooLarge {
 			t.cursor.Sent(time.Now())

@@ -103,7 +103,8 @@ func (w *wideReader) take(e event) {
 // has what the filter leaves of each result. A threshold withholds less than it asks
 // for. No change is sent twice.
 func TestAllModel(t *testing.T) {
-	params := map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s", "where": "where=s:contains:1", "rate": "rate=3ms", "both": "min_rows=3&rate=2ms"}
+	params := map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s",
+		"where": "where=s:contains:1", "rate": "rate=3ms", "both": "min_rows=3&rate=2ms"}
 	rapid.Check(t, func(rt *rapid.T) {
 		name := rapid.SampledFrom(slices.Sorted(maps.Keys(params))).Draw(rt, "params")
 		r := newRig(t, func(o *notify.Options) { o.Timing.Ping = 5 * time.Millisecond })
@@ -132,7 +133,8 @@ func TestAllModel(t *testing.T) {
 			}
 			s := r.stream(t, "/v1/changes?"+params[name], "Last-Event-ID", w.id)
 			for range rapid.IntRange(0, 8).Draw(rt, "events") { // then it is cut
-				r.record(marker, rows(fmt.Sprintf("1a%d 1b%d 1c%d 1d%d", step, step, step, r.tick), fmt.Sprint("1e", r.tick), fmt.Sprint("1f", r.tick), fmt.Sprint("1g", r.tick)))
+				r.record(marker, rows(fmt.Sprintf("1a%d 1b%d 1c%d 1d%d", step, step, step, r.tick), fmt.Sprint("1e", r.tick),
+					fmt.Sprint("1f", r.tick), fmt.Sprint("1g", r.tick)))
 				w.take(s.next())
 			}
 			s.stop()
@@ -158,7 +160,8 @@ func TestAllModel(t *testing.T) {
 				}
 				h, want := w.has[id], view(t, w.filter, res)
 				n := distance(h.bag, want)
-				if n == 0 && h.at == st.Position || strings.Contains(params[name], "min_rows") && n < 4 || name == "jaccard" && len(h.bag)+len(want)-n > 0 {
+				if n == 0 && h.at == st.Position || strings.Contains(params[name], "min_rows") && n < 4 || name == "jaccard" && len(h.bag)+
+					len(want)-n > 0 {
 					break
 				}
 				if time.Now().After(wait) {
@@ -238,7 +241,8 @@ func TestAllRateCountsAfterAllRounds(t *testing.T) {
 
 func TestAllRefusals(t *testing.T) {
 	r := newRig(t, nil)
-	for _, path := range []string{"?min_rows=x", "?where=x", "?after=x", "?after=store:1~", "?after=store:1~q", "?after=store:1~q:x", "?after=store:1~q%0a:1", "?after=a%0db:1", "?after=store:1" + strings.Repeat("~q:1", 65)} {
+	for _, path := range []string{"?min_rows=x", "?where=x", "?after=x", "?after=store:1~", "?after=store:1~q", "?after=store:1~q:x",
+		"?after=store:1~q%0a:1", "?after=a%0db:1", "?after=store:1" + strings.Repeat("~q:1", 65)} {
 		if resp := r.get(t, "/v1/changes"+path); resp.StatusCode != 400 {
 			t.Errorf("%s: %s", path, resp.Status)
 		}

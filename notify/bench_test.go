@@ -88,7 +88,8 @@ func (r *rig) crowd(b *testing.B, n, each int, queries []string) (all func()) {
 	b.Helper()
 	allowFiles(b, n+1000)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s %s", crowdEnv, n, each, "ws"+strings.TrimPrefix(r.http.URL, "http")+"/v1/live", strings.Join(queries, ",")))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s %s", crowdEnv, n, each, "ws"+strings.TrimPrefix(r.http.URL, "http")+
+		"/v1/live", strings.Join(queries, ",")))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	must(err)

@@ -109,6 +109,7 @@ func expired(e *registry.RoundEnd) []field {
 			lost = append(lost, missed{x.Query, x.Reason})
 		}
 	}
-	return []field{{"profile", e.Profile}, {"state", string(registry.RoundExpired)}, {"round", e.Number}, {"time", e.EndedAt}, {"slot", e.EndedSlot},
+	return []field{{"profile", e.Profile}, {"state", string(registry.RoundExpired)}, {"round", e.Number}, {"time", e.EndedAt},
+		{"slot", e.EndedSlot},
 		{"opened_at", e.OpenedAt}, {"trigger", causeOrNil(e.Trigger)}, {"error", e.Reason}, {"missed", lost}, {"expired_count", e.Expired}}
 }

@@ -81,7 +81,8 @@ func (l *complexLog) add(captured bool) {
 		e.Captured, e.Expired = l.ends[n-1].Captured, l.ends[n-1].Expired
 	}
 	at := time.Unix(1_790_000_000, 0).UTC()
-	e.Round = registry.Round{Profile: "p_1", Number: e.End, State: registry.RoundExpired, OpenedAt: at, EndedAt: at, EndedSlot: 9, Reason: "q: late",
+	e.Round = registry.Round{Profile: "p_1", Number: e.End, State: registry.RoundExpired, OpenedAt: at, EndedAt: at, EndedSlot: 9,
+		Reason:    "q: late",
 		Intervals: []registry.Interval{{Query: "q_1", Reason: "late"}, {Query: "q_2"}}}
 	if e.Expired++; captured {
 		e.Expired--
@@ -177,7 +178,8 @@ func TestFollowProfile(t *testing.T) {
 	q.send(`{"type":"unsubscribe","id":"t"}`)
 	q.says("type=complete", "id=t")
 
-	for ask, code := range map[string]string{`"profile":"none"`: "unknown_query", `"profile":7`: "bad_params", `"profile":"p_1","query":"q"`: "bad_params", `"profile":"p_1","rate":"5s"`: "bad_params"} {
+	for ask, code := range map[string]string{`"profile":"none"`: "unknown_query", `"profile":7`: "bad_params",
+		`"profile":"p_1","query":"q"`: "bad_params", `"profile":"p_1","rate":"5s"`: "bad_params"} {
 		q.send(`{"type":"subscribe","id":"x",` + ask + `}`)
 		q.says("type=error", "id=x", "code="+code)
 	}

@@ -32,7 +32,8 @@ func (s *Server) FollowCaptures(ctx context.Context, p registry.Profile, o Strea
 	return func(yield func(CaptureEvent, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		t := captureStream{s: s, ctx: ctx, live: o.Live, cursor: capturesCursor{profile: p.ID}, awake: s.opts.Waker.followOne(p.ID, o.Live.turn()), yield: yield}
+		t := captureStream{s: s, ctx: ctx, live: o.Live, cursor: capturesCursor{profile: p.ID}, awake: s.opts.Waker.followOne(p.ID,
+			o.Live.turn()), yield: yield}
 		defer t.awake.Close()
 		if t.listed = o.entry(); t.listed == nil {
 			about := *o.As

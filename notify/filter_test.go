@@ -15,7 +15,8 @@ func people(pairs ...string) *diff.Result {
 	b := diff.NewBuilder(diff.Select, diff.Options{})
 	must(b.SetVars([]string{"name", "age"}))
 	for i := 0; i < len(pairs); i += 2 {
-		must(b.Row(diff.Term{Kind: diff.Literal, Value: pairs[i]}, diff.Term{Kind: diff.Literal, Value: pairs[i+1], Datatype: "http://www.w3.org/2001/XMLSchema#integer"}))
+		must(b.Row(diff.Term{Kind: diff.Literal, Value: pairs[i]}, diff.Term{Kind: diff.Literal, Value: pairs[i+1],
+			Datatype: "http://www.w3.org/2001/XMLSchema#integer"}))
 	}
 	return finish(b)
 }

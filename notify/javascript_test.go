@@ -147,7 +147,8 @@ func TestJavaScript(t *testing.T) {
 			proxy := newCutter(t, r.http.Listener.Addr().String(), seed+uint64(3*i+j))
 			begun.Add(1)
 			wg.Go(func() {
-				runDriver(t, w, id, begun.Done, exec.CommandContext(t.Context(), node, "--experimental-websocket", "driver/follow.js", "http://"+proxy.ln.Addr().String(), id, transport, fmt.Sprint(steps+1)))
+				runDriver(t, w, id, begun.Done, exec.CommandContext(t.Context(), node, "--experimental-websocket", "driver/follow.js",
+					"http://"+proxy.ln.Addr().String(), id, transport, fmt.Sprint(steps+1)))
 				if proxy.connections() < 2 {
 					t.Errorf("%s over %s was never cut", id, transport)
 				}
@@ -227,8 +228,10 @@ func hardTriples() *diff.Result {
 	p := iri("http://x/é𝄞?a=b&c#d")
 	for _, o := range []diff.Term{
 		{Kind: diff.Literal, Value: ""}, {Kind: diff.Literal, Value: "a\"b\\c\nd\re\tf\bg\fh"}, {Kind: diff.Literal, Value: "\x01\x7f\u2028é𝄞"},
-		{Kind: diff.Literal, Value: `\u0041 \n`}, {Kind: diff.Literal, Value: `" . <x> "`, Lang: "de-ch"}, {Kind: diff.Literal, Value: "1.50", Datatype: "http://www.w3.org/2001/XMLSchema#decimal"},
-		{Kind: diff.Literal, Value: "@en"}, {Kind: diff.Literal, Value: "^^<x>", Datatype: "http://x/ü"}, {Kind: diff.Blank, Value: "b"}, iri("urn:a:b"),
+		{Kind: diff.Literal, Value: `\u0041 \n`}, {Kind: diff.Literal, Value: `" . <x> "`, Lang: "de-ch"},
+		{Kind: diff.Literal, Value: "1.50", Datatype: "http://www.w3.org/2001/XMLSchema#decimal"},
+		{Kind: diff.Literal, Value: "@en"}, {Kind: diff.Literal, Value: "^^<x>", Datatype: "http://x/ü"},
+		{Kind: diff.Blank, Value: "b"}, iri("urn:a:b"),
 	} {
 		must(b.Triple(iri("http://x/s"), p, o))
 	}

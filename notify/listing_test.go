@@ -27,7 +27,8 @@ func TestListing(t *testing.T) {
 		t.Fatalf("%d subscriptions are listed", len(list))
 	}
 	x := list[0]
-	if x.Way != registry.WebSocket || x.Caller != registry.Anonymous || x.Name != "one" || x.Query != id || x.Rate == 0 || x.Cursor.Seq != 1 || string(x.Filter) != `{"min_rows":1}` {
+	if x.Way != registry.WebSocket || x.Caller != registry.Anonymous || x.Name != "one" || x.Query != id || x.Rate == 0 ||
+		x.Cursor.Seq != 1 || string(x.Filter) != `{"min_rows":1}` {
 		t.Errorf("listed as %+v", x)
 	}
 	if x.Remote != "127.0.0.1" {
@@ -72,14 +73,16 @@ func TestListing(t *testing.T) {
 
 // Event streams are listed, can be paused without loss, and can be ended.
 func TestListingOfStreams(t *testing.T) {
-	for name, path := range map[string]string{"query": "/v1/queries/%s/changes?min_rows=1", "all": "/v1/changes?tag=t", "all with a rate": "/v1/changes?rate=1ms"} {
+	for name, path := range map[string]string{"query": "/v1/queries/%s/changes?min_rows=1", "all": "/v1/changes?tag=t",
+		"all with a rate": "/v1/changes?rate=1ms"} {
 		r := newRig(t, nil)
 		id := r.log.Add("q", diff.Select, false)
 		r.record(id, rows("a"))
 		s := r.stream(t, strings.Replace(path, "%s", id, 1))
 		until(t, "listed", func() bool { return len(r.srv.Subscriptions("", 10)) == 1 })
 		x := r.srv.Subscriptions("", 10)[0]
-		if x.Way != registry.SSE || x.Caller != registry.Anonymous || (x.Query == "") == (name == "query") || (x.Tag == "t") != (name == "all") || (x.Rate == 0) != (name != "all with a rate") {
+		if x.Way != registry.SSE || x.Caller != registry.Anonymous || (x.Query == "") == (name == "query") ||
+			(x.Tag == "t") != (name == "all") || (x.Rate == 0) != (name != "all with a rate") {
 			t.Errorf("%s: listed as %+v", name, x)
 		}
 		if name == "query" {
@@ -158,7 +161,8 @@ func TestPauseWebSocket(t *testing.T) {
 		}
 		return m.ID == "other"
 	})
-	if y, err := r.srv.Subscription(x.ID); err != nil || y.State != registry.SubscriptionPaused || y.Cursor.Seq != 1 || y.Deliveries != 1 || y.LastDelivery == nil {
+	if y, err := r.srv.Subscription(x.ID); err != nil || y.State != registry.SubscriptionPaused || y.Cursor.Seq != 1 ||
+		y.Deliveries != 1 || y.LastDelivery == nil {
 		t.Errorf("paused: %+v %v", y, err)
 	}
 	if _, err := r.srv.SetPaused(x.ID, false); err != nil {

@@ -18,7 +18,8 @@ func TestFollowQuery(t *testing.T) {
 	id := r.log.Add("greetings", "SELECT", false)
 	p := r.hello()
 	p.send(`{"type":"subscribe","id":"a","query":"greetings"}`)
-	if m := p.expect("subscribed"); m.ID != "a" || m.Query != id || m.Seq != 0 || m.Resumed || m.Topic != "http://fresh.example/v1/queries/"+id+"/results" {
+	if m := p.expect("subscribed"); m.ID != "a" || m.Query != id || m.Seq != 0 || m.Resumed ||
+		m.Topic != "http://fresh.example/v1/queries/"+id+"/results" {
 		t.Fatalf("subscribed: %s", m.raw)
 	}
 	r.record(id, rows("one"))

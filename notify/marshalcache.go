@@ -149,13 +149,15 @@ func (s *Server) OpenPart(query string, at registry.Position, f *cursor.Filter, 
 		return nil, err
 	}
 	to, last := rows.split(from, size)
-	return &Part{To: to, Last: last, Size: rows.size(from, to), json: func() []byte { return rows.json(from, to) }, open: func() (*Document, error) {
-		return s.openRows(query, at, f, rows, fmt.Sprintf("rows %d to %d ", from, to), from, to)
-	}}, nil
+	return &Part{To: to, Last: last, Size: rows.size(from, to), json: func() []byte { return rows.json(from, to) },
+		open: func() (*Document, error) {
+			return s.openRows(query, at, f, rows, fmt.Sprintf("rows %d to %d ", from, to), from, to)
+		}}, nil
 }
 
 // openRows opens a range of the rows of a result. as names the encoding.
-func (s *Server) openRows(query string, at registry.Position, f *cursor.Filter, rows *tableRows, as string, from, to int) (*Document, error) {
+func (s *Server) openRows(query string, at registry.Position, f *cursor.Filter, rows *tableRows, as string, from,
+	to int) (*Document, error) {
 	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, as + filterKey(f)}
 	return s.documents.open(key, func() ([]byte, error) { return rows.json(from, to), nil }, func() ([]byte, error) {
 		rows, err := s.table(query, at, f)

@@ -26,7 +26,8 @@ func aChange(t testing.TB, query string, seq uint64, length int) *registry.Chang
 		}
 		return r
 	}
-	return &registry.Change{Query: query, Epoch: "e", Prev: seq - 1, Seq: seq, Time: time.Unix(int64(seq), 0), Delta: diff.Compare(rows("a"), rows("b"))}
+	return &registry.Change{Query: query, Epoch: "e", Prev: seq - 1, Seq: seq, Time: time.Unix(int64(seq), 0),
+		Delta: diff.Compare(rows("a"), rows("b"))}
 }
 
 func TestWrittenOnce(t *testing.T) {

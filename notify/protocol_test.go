@@ -69,19 +69,22 @@ func TestCloseCodes(t *testing.T) {
 		}, say(`{"type":"init","token":"made elsewhere"}`), 4005},
 		{"token expires", func(o *notify.Options) { o.Gate = brief{} }, say(`{"type":"init","token":"brief"}`), 4002},
 		{"no init", quick, say(), 4408},
-		{"id in use", nil, say(`{"type":"init"}`, `{"type":"subscribe","id":"a","query":"q"}`, `{"type":"subscribe","id":"a","query":"q"}`), 4409},
+		{"id in use", nil, say(`{"type":"init"}`, `{"type":"subscribe","id":"a","query":"q"}`,
+			`{"type":"subscribe","id":"a","query":"q"}`), 4409},
 		{"second init", nil, say(`{"type":"init"}`, `{"type":"init"}`), 4429},
 		{"binary", nil, func(_ *rig, p *peer) { p.conn.WriteMessage(websocket.BinaryMessage, []byte(`{"type":"init"}`)) }, 1003},
 		{"bad UTF-8", nil, func(_ *rig, p *peer) {
 			p.conn.WriteMessage(websocket.TextMessage, []byte("{\"type\":\"init\",\"client\":\"\xff\"}"))
 		}, 1007},
 		{"bad UTF-8 later", nil, say(`{"type":"init"}`, "{\"type\":\"ping\",\"payload\":\"\xc3\x28\"}"), 1007},
-		{"too large", func(o *notify.Options) { o.Limits.Message = 1000 }, say(`{"type":"init","client":"` + strings.Repeat("x", 1000) + `"}`), 1009},
+		{"too large", func(o *notify.Options) { o.Limits.Message = 1000 }, say(`{"type":"init","client":"` + strings.Repeat("x", 1000) +
+			`"}`), 1009},
 		{"too large in fragments", func(o *notify.Options) { o.Limits.Message = 1000 }, fragments(20, 100), 1009},
 		{"too many pings", few, frames(strings.Repeat("\x89\x80abcd", 20)), 4003},
 		{"too many pongs", few, frames(strings.Repeat("\x8a\x81abcd!", 20)), 4003},
 		{"too many fragments", few, frames("\x01\x80abcd" + strings.Repeat("\x00\x80abcd", 20)), 4003},
-		{"too often", func(o *notify.Options) { o.Limits.Rate, o.Limits.Burst = 1, 5 }, say(strings.Split(`{"type":"init"}`+strings.Repeat("\n"+`{"type":"ping"}`, 8), "\n")...), 4003},
+		{"too often", func(o *notify.Options) { o.Limits.Rate, o.Limits.Burst = 1, 5 },
+			say(strings.Split(`{"type":"init"}`+strings.Repeat("\n"+`{"type":"ping"}`, 8), "\n")...), 4003},
 		{"draining", nil, func(r *rig, p *peer) {
 			say(`{"type":"init"}`)(r, p)
 			p.expect("ready")
@@ -127,8 +130,10 @@ func TestMessagesWhileSubscriptionWaits(t *testing.T) {
 				return <-answer
 			}
 		}, `{"type":"subscribe","id":"b","query":"q"}`},
-		"the position": {func(o *notify.Options) { o.Log = askingLog{o.Log, asked, answer} }, `{"type":"subscribe","id":"b","query":"q","resume":{"epoch":"other","seq":5}}`},
-		"the query":    {func(o *notify.Options) { o.Registrar = askingRegistrar{o.Registrar, asked, answer} }, `{"type":"subscribe","id":"b","query":"unknown"}`},
+		"the position": {func(o *notify.Options) { o.Log = askingLog{o.Log, asked, answer} },
+			`{"type":"subscribe","id":"b","query":"q","resume":{"epoch":"other","seq":5}}`},
+		"the query": {func(o *notify.Options) { o.Registrar = askingRegistrar{o.Registrar, asked, answer} },
+			`{"type":"subscribe","id":"b","query":"unknown"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, c.edit)
@@ -188,7 +193,8 @@ func TestEventsOfNodeThatIsCutOff(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(string(body), "ask another node") {
+	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
+		!strings.Contains(string(body), "ask another node") {
 		t.Errorf("%s, %v: %s", resp.Status, err, body)
 	}
 }
@@ -255,7 +261,8 @@ func TestUpgrade(t *testing.T) {
 	origin := func(s string) http.Header { return http.Header{"Origin": {s}} }
 	for o, want := range map[string]bool{
 		r.http.URL: true, "https://app.example": true, "http://fresh.example": true, "": true,
-		"https://evil.example": false, "https://fresh.example": false, "http://app.example": false, "null": false, "https://app.example.evil.example": false,
+		"https://evil.example": false, "https://fresh.example": false, "http://app.example": false, "null": false,
+		"https://app.example.evil.example": false,
 	} {
 		p := r.dial(origin(o))
 		p.send(`{"type":"init"}`)
@@ -395,7 +402,8 @@ func TestPlainRequest(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
 		t.Fatal(err)
 	}
-	if resp.StatusCode != http.StatusBadRequest || resp.Header.Get("Content-Type") != "application/problem+json" || p.Type != "/problems/malformed" || p.Detail == "" {
+	if resp.StatusCode != http.StatusBadRequest || resp.Header.Get("Content-Type") != "application/problem+json" ||
+		p.Type != "/problems/malformed" || p.Detail == "" {
 		t.Errorf("%s, %s: %+v", resp.Status, resp.Header.Get("Content-Type"), p)
 	}
 }

@@ -130,7 +130,8 @@ func table(ordered bool, values ...string) *diff.Result {
 func graph(values ...string) *diff.Result {
 	b := diff.NewBuilder(diff.Construct, diff.Options{})
 	for _, v := range values {
-		must(b.Triple(diff.Term{Kind: diff.IRI, Value: "http://x/" + v}, diff.Term{Kind: diff.IRI, Value: "http://x/p"}, diff.Term{Kind: diff.Literal, Value: v}))
+		must(b.Triple(diff.Term{Kind: diff.IRI, Value: "http://x/" + v}, diff.Term{Kind: diff.IRI, Value: "http://x/p"},
+			diff.Term{Kind: diff.Literal, Value: v}))
 	}
 	return finish(b)
 }

@@ -174,7 +174,8 @@ func (s *Server) Rechecked() <-chan struct{} {
 
 // sharePage reads a page once for all cursors that take the same step. The page must
 // not be modified.
-func (s *Server) sharePage(query string, from, newest registry.Position, read func() ([]registry.Change, error)) ([]registry.Change, error) {
+func (s *Server) sharePage(query string, from, newest registry.Position, read func() ([]registry.Change,
+	error)) ([]registry.Change, error) {
 	return s.pages.get(documentKey{changeKey: changeKey{query, newest.Epoch, from.Seq, newest.Seq}}, read, pageWeight)
 }
 

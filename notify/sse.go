@@ -187,7 +187,8 @@ func (t *changesStream) write(ev *StreamEvent) error {
 	case StreamGap:
 		return t.e.event("gap", "", frameless(field{"reason", ev.Reason}))
 	case StreamMoved:
-		return t.e.event("alive", id, frameless(field{"query", t.query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq}, field{"checked_at", TimeOrNil(ev.CheckedAt)}))
+		return t.e.event("alive", id, frameless(field{"query", t.query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq},
+			field{"checked_at", TimeOrNil(ev.CheckedAt)}))
 	case StreamChange:
 		doc, err := t.s.openChange(ev.Change, t.filter)
 		if err != nil {

@@ -98,7 +98,8 @@ func TestEventStream(t *testing.T) {
 		t.Errorf("baseline: %+v", e)
 	}
 	late := r.stream(t, path)
-	if e := late.next(); e.kind != "snapshot" || e.id != epoch+":1" || string(e.Results) != string(rows("a").Document()) || e.Hash != rows("a").Hash() {
+	if e := late.next(); e.kind != "snapshot" || e.id != epoch+":1" || string(e.Results) != string(rows("a").Document()) ||
+		e.Hash != rows("a").Hash() {
 		t.Errorf("snapshot: %+v", e)
 	}
 	r.record(id, rows("a", "b"))
@@ -134,7 +135,8 @@ func TestEventStream(t *testing.T) {
 func TestEventStreamRefusals(t *testing.T) {
 	r := newRig(t, func(o *notify.Options) { o.Limits.Connections = 1 })
 	id := r.log.Add("q", "SELECT", false)
-	for path, want := range map[string]int{"/v1/queries/missing/changes": 404, "/v1/queries/" + id + "/changes?after=x": 400, "/v1/changes?after=e:-1": 400} {
+	for path, want := range map[string]int{"/v1/queries/missing/changes": 404, "/v1/queries/" + id + "/changes?after=x": 400,
+		"/v1/changes?after=e:-1": 400} {
 		resp := r.get(t, path)
 		var p struct {
 			Type   string
@@ -199,7 +201,8 @@ func TestEventStreamTruncates(t *testing.T) {
 	s := r.stream(t, "/v1/queries/"+id+"/changes")
 	s.next()
 	r.record(id, wide(1, 2))
-	if e := s.next(); !e.Truncated || !strings.Contains(e.data, `"added_count":2,"removed_count":1,"results":"http://fresh.example/v1/queries/`+id+`/results"`) || e.Added != nil {
+	if e := s.next(); !e.Truncated || !strings.Contains(e.data,
+		`"added_count":2,"removed_count":1,"results":"http://fresh.example/v1/queries/`+id+`/results"`) || e.Added != nil {
 		t.Errorf("change: %+v", e)
 	}
 	if e := r.stream(t, "/v1/queries/"+id+"/changes").next(); !e.Truncated || !strings.Contains(e.data, `"count":2,"results":"http`) {

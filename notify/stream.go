@@ -133,7 +133,8 @@ func (s *Server) Follow(ctx context.Context, query string, o *StreamOptions, sen
 
 // newStream returns a stream that follows already, so that no commit slips between.
 func (s *Server) newStream(ctx context.Context, query string, o *StreamOptions) *stream {
-	t := &stream{s: s, live: o.Live, last: time.Now(), cursor: cursor.Cursor{Query: query, Filter: o.Filter, Rate: o.Rate, Late: o.Lagging, Rules: &s.unlimited}}
+	t := &stream{s: s, live: o.Live, last: time.Now(), cursor: cursor.Cursor{Query: query, Filter: o.Filter, Rate: o.Rate,
+		Late: o.Lagging, Rules: &s.unlimited}}
 	switch {
 	case o.Live != nil:
 		t.cursor.Rules, t.cursor.Snapshots, t.stale = &s.strict, o.Live.Snapshots, o.Live.Stale
@@ -263,7 +264,8 @@ func (t *stream) step() (until time.Time, waits bool, err error) {
 			c = new(registry.Change)
 			*c = *ev.Change
 		}
-		return until, false, t.message(&StreamEvent{Kind: StreamChange, At: ev.At, CheckedAt: ev.CheckedAt, StreamContent: &StreamContent{Change: c}})
+		return until, false, t.message(&StreamEvent{Kind: StreamChange, At: ev.At, CheckedAt: ev.CheckedAt,
+			StreamContent: &StreamContent{Change: c}})
 	case cursor.Moved:
 		return until, false, t.emit(&StreamEvent{Kind: StreamMoved, At: ev.At, CheckedAt: ev.CheckedAt})
 	case cursor.Snapshot:

@@ -83,7 +83,8 @@ func view(t *testing.T, f *cursor.Filter, r *diff.Result) []string {
 // With any filter, rate and cuts, a consumer of all events has what the filter leaves
 // of the result. A threshold withholds less than it asks for.
 func TestStreamModel(t *testing.T) {
-	params := map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s", "where": "where=s:contains:1", "rate": "rate=3ms", "both": "where=s:%3E:20&rate=2ms"}
+	params := map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s",
+		"where": "where=s:contains:1", "rate": "rate=3ms", "both": "where=s:%3E:20&rate=2ms"}
 	rapid.Check(t, func(rt *rapid.T) {
 		name := rapid.SampledFrom(slices.Sorted(maps.Keys(params))).Draw(rt, "params")
 		r := newRig(t, func(o *notify.Options) { o.Limits.Fold, o.Timing.Ping = 3, 5*time.Millisecond })

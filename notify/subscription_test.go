@@ -134,13 +134,15 @@ func TestStatus(t *testing.T) {
 		t.Errorf("snapshot: %s", m.raw)
 	}
 	st, _, _ := r.log.Current(id, false)
-	if m := p.expect("alive"); !strings.Contains(m.raw, `"proved":"2026-11-20T09:00:00Z"`) || m.ID != "a" || m.Seq != 1 || m.Epoch != st.Position.Epoch || !m.CheckedAt.Equal(st.CheckedAt) {
+	if m := p.expect("alive"); !strings.Contains(m.raw, `"proved":"2026-11-20T09:00:00Z"`) || m.ID != "a" || m.Seq != 1 ||
+		m.Epoch != st.Position.Epoch || !m.CheckedAt.Equal(st.CheckedAt) {
 		t.Errorf("alive: %s", m.raw)
 	}
 	r.log.Fail(id, "endpoint answered 503")
 	r.waker.Wake(id)
 	m := p.skipAlive()
-	if m.Type != "status" || m.State != "stale" || m.Error != "endpoint answered 503" || !strings.Contains(m.raw, `"reason":"stale"`) || !m.CheckedAt.Equal(st.CheckedAt) || !m.NextDue.Equal(soon) {
+	if m.Type != "status" || m.State != "stale" || m.Error != "endpoint answered 503" || !strings.Contains(m.raw,
+		`"reason":"stale"`) || !m.CheckedAt.Equal(st.CheckedAt) || !m.NextDue.Equal(soon) {
 		t.Errorf("status: %s", m.raw)
 	}
 	r.record(id, rows("a"))
@@ -153,12 +155,14 @@ func TestStatus(t *testing.T) {
 	r.log.Fail(never.ID, "no")
 	q := r.hello()
 	q.follow("b", "never", "")
-	if m := q.skipAlive(); m.Type != "status" || m.State != "stale" || m.Error != "no" || !strings.Contains(m.raw, `"reason":"failing"`) || strings.Contains(m.raw, "next_due") {
+	if m := q.skipAlive(); m.Type != "status" || m.State != "stale" || m.Error != "no" || !strings.Contains(m.raw,
+		`"reason":"failing"`) || strings.Contains(m.raw, "next_due") {
 		t.Errorf("status: %s", m.raw)
 	}
 	// That a holder's time is over wakes no follower: a heartbeat finds it.
 	r.log.Idle(id, "until is over")
-	if m := p.skipAlive(); m.Type != "status" || m.State != "stale" || m.Error != "until is over" || !strings.Contains(m.raw, `"reason":"idle"`) {
+	if m := p.skipAlive(); m.Type != "status" || m.State != "stale" || m.Error != "until is over" || !strings.Contains(m.raw,
+		`"reason":"idle"`) {
 		t.Errorf("status: %s", m.raw)
 	}
 }
@@ -224,7 +228,8 @@ func TestRateFolds(t *testing.T) {
 	r.log.Record(id, rows("c"), time.Now())
 	r.record(id, rows("c", "d"))
 	m := p.expect("delta")
-	if m.Prev != 1 || m.Seq != 4 || strings.Count(string(m.Added), `"value"`) != 2 || strings.Count(string(m.Removed), `"value"`) != 1 || *m.Jaccard != 1 {
+	if m.Prev != 1 || m.Seq != 4 || strings.Count(string(m.Added), `"value"`) != 2 || strings.Count(string(m.Removed),
+		`"value"`) != 1 || *m.Jaccard != 1 {
 		t.Errorf("folded: %s", m.raw)
 	}
 	// What cancels out only moves the position.

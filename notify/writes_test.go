@@ -91,7 +91,8 @@ func shares(ids []string) map[string][]string {
 // commits take at most one write each, because none waits for a later commit.
 func TestChangesOfOneClientShareWrites(t *testing.T) {
 	for _, way := range []string{"websocket", "sse"} {
-		for where, most := range map[string]map[string]int{"one commit": {"websocket": 2, "sse": 3}, "many commits": {"websocket": clientsShare, "sse": clientsShare}} {
+		for where, most := range map[string]map[string]int{"one commit": {"websocket": 2, "sse": 3},
+			"many commits": {"websocket": clientsShare, "sse": clientsShare}} {
 			t.Run(way+"/"+where, func(t *testing.T) {
 				r := newRig(t, func(o *notify.Options) { o.Timing.Ping, o.Timing.Read = time.Hour, 2*time.Hour }) // a heartbeat is a write
 				counted := r.count()

@@ -145,7 +145,8 @@ func (c *Configured) checkSecrets(was Endpoint, reverted []string) error {
 		case slices.Contains(reverted, name) && c.Endpoint.URL != c.File.URL:
 			return wrongField(KindBadEndpoint, "/"+name, "%s in the file belongs to the file's url: revert url, too", name)
 		case !same(now, filed) && LeavesHost(was, c.Endpoint):
-			return wrongField(KindBadEndpoint, "/"+name, "%s was set here for another host than the file's url: revert it, too, or set it again afterwards", name)
+			return wrongField(KindBadEndpoint, "/"+name, "%s was set here for another host than the file's url: revert it, too, or "+
+				"set it again afterwards", name)
 		}
 	}
 	return nil
@@ -180,7 +181,8 @@ func (c *Configured) sources(filed map[string]string) map[string]Source {
 func Overridden(was, now Endpoint, sources map[string]Source) (notes []string) {
 	for _, name := range Settings() {
 		if s := sources[name]; s.File != nil && !same(setting(&was, name), setting(&now, name)) {
-			notes = append(notes, fmt.Sprintf("%s: the configuration file says %s; the value set here stays in force until the file's value changes and the file is loaded again", name, s.FileText()))
+			notes = append(notes, fmt.Sprintf("%s: the configuration file says %s; the value set here stays in force until the "+
+				"file's value changes and the file is loaded again", name, s.FileText()))
 		}
 	}
 	return notes

@@ -73,7 +73,8 @@ func TestSources(t *testing.T) {
 	edit(func(e *registry.Endpoint) { e.Auth = file.Auth })
 	file.Budget = seconds(4)
 	apply()
-	want("another value in the file", map[string]string{"url": "flag", "budget": "file", "policy": "file", "auth": "secret file", "max_rows": here})
+	want("another value in the file", map[string]string{"url": "flag", "budget": "file", "policy": "file", "auth": "secret file",
+		"max_rows": here})
 	edit(func(e *registry.Endpoint) { e.Budget = seconds(1) })
 	if e, err := r.RevertEndpoint("city", "budget"); err != nil || e.Budget != seconds(4) || e.MaxRows != 7 {
 		t.Errorf("taken back: budget %v, max_rows %d, %v", e.Budget, e.MaxRows, err)
@@ -105,10 +106,12 @@ func TestRevertRefuses(t *testing.T) {
 	if _, err := r.CreateEndpoint(admin, registry.Endpoint{Name: "other", URL: "http://127.0.0.1:3031/sparql"}); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := r.Sources("other"); err != nil || s["url"].String() != "changed here by ops on 20 Nov 2026" || s["budget"].From != registry.FromDefault {
+	if s, err := r.Sources("other"); err != nil || s["url"].String() != "changed here by ops on 20 Nov 2026" ||
+		s["budget"].From != registry.FromDefault {
 		t.Errorf("%v, %v", s, err)
 	}
-	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Auth: registry.Auth{Bearer: &registry.Bearer{TokenFile: "/run/secret"}},
+	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql",
+		Auth:    registry.Auth{Bearer: &registry.Bearer{TokenFile: "/run/secret"}},
 		Headers: map[string]string{"X-Key": "the file's"}}
 	if err := r.ApplyFile([]registry.Endpoint{file}, nil); err != nil {
 		t.Fatal(err)
@@ -122,7 +125,9 @@ func TestRevertRefuses(t *testing.T) {
 	for _, x := range []struct {
 		endpoint, setting string
 		kind              registry.Kind
-	}{{"other", "budget", registry.KindNotInFile}, {"moon", "budget", registry.KindNotFound}, {"city", "colour", registry.KindBadEndpoint}, {"city", "name", registry.KindBadEndpoint}, {"city", "auth", registry.KindBadEndpoint}, {"city", "headers", registry.KindBadEndpoint}} {
+	}{{"other", "budget", registry.KindNotInFile}, {"moon", "budget", registry.KindNotFound},
+		{"city", "colour", registry.KindBadEndpoint}, {"city", "name", registry.KindBadEndpoint},
+		{"city", "auth", registry.KindBadEndpoint}, {"city", "headers", registry.KindBadEndpoint}} {
 		_, err := r.RevertEndpoint(x.endpoint, x.setting)
 		if p := (*registry.Problem)(nil); !errors.As(err, &p) || p.Kind != x.kind {
 			t.Errorf("%s of %s: %v, want %s", x.setting, x.endpoint, err, x.kind)

@@ -19,23 +19,25 @@ import (
 // with the settings that say when and how it is asked. The names are those of
 // the configuration file and the API.
 type Endpoint struct {
-	Name            string            `json:"name" yaml:"name"`
-	URL             string            `json:"url" yaml:"url"`
-	Slot            string            `json:"slot" yaml:"slot"`     // cron spec, "@every 10s", or "never" (only on request)
-	Budget          Duration          `json:"budget" yaml:"budget"` // K: execution seconds in one slot
-	Policy          string            `json:"policy" yaml:"policy"`
-	Rule            string            `json:"rule" yaml:"rule"` // strict or debt
-	FallbackPolicy  string            `json:"fallback_policy" yaml:"fallback_policy"`
-	ProfileShare    float64           `json:"profile_share" yaml:"profile_share"`
-	Merge           string            `json:"merge" yaml:"merge"`                 // how queries that differ in constants only are asked together
-	Shadows         []string          `json:"shadows" yaml:"shadows"`             // policies to compare with Policy on the records
-	TimeoutParam    string            `json:"timeout_param" yaml:"timeout_param"` // the endpoint's parameter for a time limit in milliseconds
-	AllowService    bool              `json:"allow_service" yaml:"allow_service"`
-	OwnServices     []string          `json:"own_services" yaml:"own_services"` // services that SERVICE may name without AllowService
-	AllowPublic     bool              `json:"allow_public" yaml:"allow_public"` // every holder may publish its queries
-	Feed            string            `json:"feed" yaml:"feed"`                 // the name of the feed that tells what changes in its data
-	Position        string            `json:"position" yaml:"position"`         // a SELECT of one value, or a name of one: up to which event its data include the feed
-	Lag             Duration          `json:"lag" yaml:"lag"`                   // how long after an event its data lack it at most
+	Name           string   `json:"name" yaml:"name"`
+	URL            string   `json:"url" yaml:"url"`
+	Slot           string   `json:"slot" yaml:"slot"`     // cron spec, "@every 10s", or "never" (only on request)
+	Budget         Duration `json:"budget" yaml:"budget"` // K: execution seconds in one slot
+	Policy         string   `json:"policy" yaml:"policy"`
+	Rule           string   `json:"rule" yaml:"rule"` // strict or debt
+	FallbackPolicy string   `json:"fallback_policy" yaml:"fallback_policy"`
+	ProfileShare   float64  `json:"profile_share" yaml:"profile_share"`
+	// Merge is how queries that differ in constants only are asked together.
+	Merge        string   `json:"merge" yaml:"merge"`
+	Shadows      []string `json:"shadows" yaml:"shadows"`             // policies to compare with Policy on the records
+	TimeoutParam string   `json:"timeout_param" yaml:"timeout_param"` // the endpoint's parameter for a time limit in milliseconds
+	AllowService bool     `json:"allow_service" yaml:"allow_service"`
+	OwnServices  []string `json:"own_services" yaml:"own_services"` // services that SERVICE may name without AllowService
+	AllowPublic  bool     `json:"allow_public" yaml:"allow_public"` // every holder may publish its queries
+	Feed         string   `json:"feed" yaml:"feed"`                 // the name of the feed that tells what changes in its data
+	// Position is a SELECT of one value, or a name of one: up to which event its data include the feed.
+	Position        string            `json:"position" yaml:"position"`
+	Lag             Duration          `json:"lag" yaml:"lag"` // how long after an event its data lack it at most
 	Concurrency     int               `json:"concurrency" yaml:"concurrency"`
 	Timeout         Duration          `json:"timeout" yaml:"timeout"` // of one execution
 	MinGap          Duration          `json:"min_gap" yaml:"min_gap"` // between the end of one request and the start of the next
@@ -136,7 +138,8 @@ func (h Health) AfterEdit(was, now Endpoint) Health {
 func LeavesHost(was, now Endpoint) bool {
 	a, err1 := url.Parse(was.URL)
 	b, err2 := url.Parse(now.URL)
-	return err1 != nil || err2 != nil || !strings.EqualFold(a.Host, b.Host) || strings.EqualFold(a.Scheme, "https") && !strings.EqualFold(b.Scheme, "https")
+	return err1 != nil || err2 != nil || !strings.EqualFold(a.Host, b.Host) || strings.EqualFold(a.Scheme, "https") &&
+		!strings.EqualFold(b.Scheme, "https")
 }
 
 // hostOf is the lower-case host and port of a URL.
@@ -184,7 +187,8 @@ func MergeModes() []string { return []string{MergeAuto, MergeOff, MergeValues, M
 // RequestSettings returns the settings that decide how a request is made and
 // what its answer means. The others, which decide when and how often, are zero.
 func (e Endpoint) RequestSettings() Endpoint {
-	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause, e.AllowPublic, e.OwnServices, e.Merge = "", 0, "", "", "", 0, nil, nil, nil, false, nil, ""
+	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause, e.AllowPublic,
+		e.OwnServices, e.Merge = "", 0, "", "", "", 0, nil, nil, nil, false, nil, ""
 	e.Feed, e.Position, e.Lag = "", "", 0
 	return e
 }
@@ -266,7 +270,8 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	case !slices.Contains(MergeModes(), e.Merge):
 		return bad("merge", "merge must be one of %s", strings.Join(MergeModes(), ", "))
 	case slices.Contains(protocolParams, e.TimeoutParam):
-		return bad("timeout_param", "%q is a parameter of the SPARQL protocol itself; name the endpoint's own parameter for a time limit in milliseconds, such as timeout", e.TimeoutParam)
+		return bad("timeout_param", "%q is a parameter of the SPARQL protocol itself; name the endpoint's own parameter for a "+
+			"time limit in milliseconds, such as timeout", e.TimeoutParam)
 	case e.Lag < 0:
 		return bad("lag", "lag must be greater than 0; leave it out for the default of %s", DefaultLag.Short())
 	case e.Position != "" && e.Feed == "":
@@ -301,9 +306,11 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 
 // positions are queries for positions that endpoints of some kinds answer, by names that settings use.
 var positions = map[string]string{
-	"updateStreamNextOffset": "SELECT (MAX(?n) AS ?next) { <http://wikiba.se/ontology#Dump> <http://wikiba.se/ontology#updateStreamNextOffset> ?n }",
-	"updatesCompleteUntil":   "SELECT (MAX(?t) AS ?until) { <http://wikiba.se/ontology#Dump> <http://wikiba.se/ontology#updatesCompleteUntil> ?t }",
-	"dateModified":           "SELECT (MIN(?t) AS ?until) { <http://www.wikidata.org> <http://schema.org/dateModified> ?t }",
+	"updateStreamNextOffset": "SELECT (MAX(?n) AS ?next) { <http://wikiba.se/ontology#Dump> " +
+		"<http://wikiba.se/ontology#updateStreamNextOffset> ?n }",
+	"updatesCompleteUntil": "SELECT (MAX(?t) AS ?until) { <http://wikiba.se/ontology#Dump> " +
+		"<http://wikiba.se/ontology#updatesCompleteUntil> ?t }",
+	"dateModified": "SELECT (MIN(?t) AS ?until) { <http://www.wikidata.org> <http://schema.org/dateModified> ?t }",
 }
 
 // PositionQuery returns the query for the endpoint's position, "" if it does not tell.
@@ -402,7 +409,8 @@ func CheckHeaders(h map[string]string) error {
 			return fmt.Errorf("%q is not a header that can be sent", name)
 		}
 		switch strings.ToLower(name) {
-		case "host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection", "accept", "accept-encoding", "user-agent",
+		case "host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection", "accept",
+			"accept-encoding", "user-agent",
 			"if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "range", "expect", "te", "trailer", "upgrade":
 			return fmt.Errorf("%s is set by Freshet itself", name)
 		}

@@ -23,8 +23,10 @@ func TestCloneOfAnEndpointSharesNothing(t *testing.T) {
 func TestSharedURLs(t *testing.T) {
 	var all []Endpoint
 	for name, at := range map[string]string{
-		"a": "http://127.0.0.1:3030/sparql", "b": "http://127.0.0.1:3030/sparql", "other-path": "http://127.0.0.1:3030/sparql/", "other-port": "http://127.0.0.1:3031/sparql",
-		"c": "https://Example.org", "d": "HTTPS://example.org:443/", "e": "https://example.org:443", "other-scheme": "http://example.org/",
+		"a": "http://127.0.0.1:3030/sparql", "b": "http://127.0.0.1:3030/sparql", "other-path": "http://127.0.0.1:3030/sparql/",
+		"other-port": "http://127.0.0.1:3031/sparql",
+		"c":          "https://Example.org", "d": "HTTPS://example.org:443/", "e": "https://example.org:443",
+		"other-scheme": "http://example.org/",
 	} {
 		all = append(all, Endpoint{Name: name, URL: at})
 	}

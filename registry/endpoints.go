@@ -269,7 +269,8 @@ func (r *EndpointRegistry) RevertEndpoint(name string, names ...string) (Endpoin
 	}
 	return r.edit(name, func(c *Configured) error {
 		if c.File.URL == "" {
-			return &Problem{Kind: KindNotInFile, Detail: "the configuration file does not name the endpoint " + name + ": there is no value to restore"}
+			return &Problem{Kind: KindNotInFile, Detail: "the configuration file does not name the endpoint " + name +
+				": there is no value to restore"}
 		}
 		was := c.Endpoint
 		c.revert(names)

@@ -34,7 +34,8 @@ func ExampleRegistry_Register() {
 	ann, ben := registry.Caller{Name: "ann", Role: registry.RoleApp}, registry.Caller{Name: "ben", Role: registry.RoleApp}
 	first, created, err := reg.Register(ann, registry.Registration{Text: "SELECT ?stop { ?stop a <http://example.org/Stop> }", Name: "stops"})
 	fmt.Println(first.NameFor("ann"), created, err)
-	second, created, err := reg.Register(ben, registry.Registration{Text: "SELECT ?stop\n  { ?stop a <http://example.org/Stop> } # all of them", Name: "halts"})
+	second, created, err := reg.Register(ben, registry.Registration{Text: "SELECT ?stop\n  { ?stop a <http://example.org/Stop> " +
+		"} # all of them", Name: "halts"})
 	fmt.Println(second.NameFor("ben"), created, err, second.ID == first.ID)
 
 	fmt.Println(reg.Release(ann, first.ID, false))

@@ -11,12 +11,17 @@ import (
 
 func TestParseItem(t *testing.T) {
 	for text, want := range map[string]Item{
-		"trams every 5m slack 1m":                                       {Query: "trams", When: When{Every: Span{Time: 5 * time.Minute}, Slack: Span{Time: time.Minute}}},
-		"trams every 5 slots slack 1 slot":                              {Query: "trams", When: When{Every: Span{Slots: 5}, Slack: Span{Slots: 1}}},
-		"trams every 5slots":                                            {Query: "trams", When: When{Every: Span{Slots: 5}}},
-		`"free spaces" on tunnel within "2 slots"`:                      {Query: "free spaces", When: When{Changed: "tunnel", Within: Span{Slots: 2}}},
-		`news on rates where headline contains "crude oil" where n > 5`: {Query: "news", When: When{Changed: "rates", Where: []Condition{{"headline", "contains", "crude oil"}, {"n", ">", "5"}}}},
-		"\tlots  predicted within 4m":                                   {Query: "lots", When: When{Predicted: true, Within: Span{Time: 4 * time.Minute}}},
+		"trams every 5m slack 1m": {Query: "trams", When: When{Every: Span{Time: 5 * time.Minute},
+			Slack: Span{Time: time.Minute}}},
+		"trams every 5 slots slack 1 slot": {Query: "trams", When: When{Every: Span{Slots: 5},
+			Slack: Span{Slots: 1}}},
+		"trams every 5slots": {Query: "trams", When: When{Every: Span{Slots: 5}}},
+		`"free spaces" on tunnel within "2 slots"`: {Query: "free spaces", When: When{Changed: "tunnel",
+			Within: Span{Slots: 2}}},
+		`news on rates where headline contains "crude oil" where n > 5`: {Query: "news", When: When{Changed: "rates",
+			Where: []Condition{{"headline", "contains", "crude oil"}, {"n", ">", "5"}}}},
+		"\tlots  predicted within 4m": {Query: "lots", When: When{Predicted: true,
+			Within: Span{Time: 4 * time.Minute}}},
 	} {
 		got, err := ParseItem(text)
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -24,7 +29,8 @@ func TestParseItem(t *testing.T) {
 		}
 	}
 	for text, why := range map[string]string{
-		"": "write QUERY every", "trams": "write QUERY every", "trams whenever": `"whenever" is not one of every`, "trams every": `missing after "every"`,
+		"": "write QUERY every", "trams": "write QUERY every", "trams whenever": `"whenever" is not one of every`,
+		"trams every":           `missing after "every"`,
 		"trams every 5m for 1m": `"for" is not one of`, "trams every soon": `"soon" is neither`, "trams on x where a =": `missing after "where"`,
 		"trams every 5m every 6m": `"every" is given twice`, `"trams every 5m`: "not closed",
 	} {
@@ -51,7 +57,8 @@ func TestItemsAreReadAsWritten(t *testing.T) {
 		case 1:
 			it.When = When{Changed: word.Draw(t, "changed"), Within: span.Draw(t, "within")}
 			for range rapid.IntRange(0, 3).Draw(t, "conditions") {
-				it.When.Where = append(it.When.Where, Condition{word.Draw(t, "var"), rapid.SampledFrom(operators).Draw(t, "op"), rapid.StringMatching(`[a-z0-9 ]{0,8}`).Draw(t, "value")})
+				it.When.Where = append(it.When.Where, Condition{word.Draw(t, "var"), rapid.SampledFrom(operators).Draw(t, "op"),
+					rapid.StringMatching(`[a-z0-9 ]{0,8}`).Draw(t, "value")})
 			}
 		default:
 			it.When = When{Predicted: true, Within: span.Draw(t, "within")}

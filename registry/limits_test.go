@@ -33,7 +33,8 @@ func TestTokenLimits(t *testing.T) {
 	for n := range 3 {
 		r.must(t, alice, ask(n))
 	}
-	if _, _, err := r.Register(alice, ask(3)); problemOf(t, err).Kind != registry.KindQuota || !strings.Contains(err.Error(), "limits.token_queries") {
+	if _, _, err := r.Register(alice, ask(3)); problemOf(t, err).Kind != registry.KindQuota || !strings.Contains(err.Error(),
+		"limits.token_queries") {
 		t.Errorf("a fourth query: %v", err)
 	}
 	if _, _, err := r.Follow(t.Context(), alice, "", ask(3).Text); problemOf(t, err).Kind != registry.KindQuota {
@@ -60,7 +61,8 @@ func TestTokenLimits(t *testing.T) {
 	if err := r.Release(alice, q.ID, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.Register(alice, big); problemOf(t, err).Kind != registry.KindQuota || !strings.Contains(err.Error(), "limits.token_bytes") {
+	if _, _, err := r.Register(alice, big); problemOf(t, err).Kind != registry.KindQuota || !strings.Contains(err.Error(),
+		"limits.token_bytes") {
 		t.Errorf("a large query: %v", err)
 	}
 	if err := r.store.Check(); err != nil {
@@ -174,7 +176,8 @@ func TestTokenBytesCountEverything(t *testing.T) {
 	}
 	need := registry.ProfileRequest{Window: registry.Span{Time: time.Hour}, Items: []registry.Item{{Query: q.ID,
 		When: registry.When{Changed: q.ID, Where: []registry.Condition{{Var: registry.AskVar, Op: "=", Value: long}}}}}}
-	if _, _, err := r.CreateProfile(alice, need); err == nil || problemOf(t, err).Kind != registry.KindQuota || !strings.Contains(err.Error(), "limits.token_bytes") {
+	if _, _, err := r.CreateProfile(alice, need); err == nil || problemOf(t, err).Kind != registry.KindQuota ||
+		!strings.Contains(err.Error(), "limits.token_bytes") {
 		t.Errorf("conditions: %v", err)
 	}
 	need.Items[0].When.Where[0].Value = "true"

@@ -16,7 +16,8 @@ const maxNamesListed = 8
 // lists the objects to which an owner, or any owner for "", gave the name. On a node of a
 // cluster, byID asks the journal whether there is an id that this node does not know yet. So a
 // name is looked up first, which also works while the journal does not answer.
-func resolve[T any](c Caller, kind, ref string, byID func(id string) (T, error), find func(owner string, most int) ([]T, error), id func(*T) string) (T, error) {
+func resolve[T any](c Caller, kind, ref string, byID func(id string) (T, error), find func(owner string, most int) ([]T, error),
+	id func(*T) string) (T, error) {
 	named := func() (T, error) { return resolveName(c, kind, ref, find, id) }
 	if !strings.HasPrefix(ref, "q_") && !strings.HasPrefix(ref, "p_") {
 		if x, err := named(); !errors.Is(err, ErrNotFound) {
@@ -56,7 +57,8 @@ func single[T any](kind, name string, list []T, id func(*T) string, err error) (
 	for i := range list {
 		p.IDs = append(p.IDs, id(&list[i]))
 	}
-	p.Detail = fmt.Sprintf("%q is not one of your own names, and other callers use it for more than one %s: use an id, such as %s", name, kind, strings.Join(p.IDs, ", "))
+	p.Detail = fmt.Sprintf("%q is not one of your own names, and other callers use it for more than one %s: use an id, such as %s",
+		name, kind, strings.Join(p.IDs, ", "))
 	return none, p
 }
 
@@ -66,7 +68,8 @@ func nameTaken(name string, others []*Query) *Problem {
 	for _, q := range others {
 		p.IDs = append(p.IDs, q.ID)
 	}
-	p.Detail = fmt.Sprintf("you call %s %q: choose another name, or register with replace, which moves the name and releases that one", strings.Join(p.IDs, ", "), name)
+	p.Detail = fmt.Sprintf("you call %s %q: choose another name, or register with replace, which moves the name and releases "+
+		"that one", strings.Join(p.IDs, ", "), name)
 	p.Errors = []FieldError{{"/name", p.Detail}}
 	return p
 }

@@ -72,7 +72,8 @@ func TestNameTaken(t *testing.T) {
 	r.must(t, alice, registry.Registration{Text: asks(1), Name: "sel", Tags: []string{"v2"}})
 	_, _, err := r.Register(alice, registry.Registration{Text: asks(2), Name: "sel"})
 	p := problem(t, err)
-	if p.Kind != registry.KindNameTaken || !slices.Equal(p.IDs, []string{one.ID}) || p.Errors[0].Pointer != "/name" || !strings.Contains(p.Detail, "replace") {
+	if p.Kind != registry.KindNameTaken || !slices.Equal(p.IDs, []string{one.ID}) || p.Errors[0].Pointer != "/name" ||
+		!strings.Contains(p.Detail, "replace") {
 		t.Fatalf("%+v", p)
 	}
 	if n, _ := r.store.Queries.CountQueries(""); n != 1 {
@@ -136,7 +137,10 @@ func TestNameOfAnEarlierVersion(t *testing.T) {
 	for n := range 2 {
 		q := r.must(t, alice, registry.Registration{Text: asks(n)})
 		ids = append(ids, q.ID)
-		if _, err := r.store.Queries.EditQuery(q.ID, func(q *registry.Query, _ bool) error { q.Holders[0].Name = "a b/c"; return nil }); err != nil {
+		if _, err := r.store.Queries.EditQuery(q.ID, func(q *registry.Query, _ bool) error {
+			q.Holders[0].Name = "a b/c"
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -162,8 +166,9 @@ func TestNames(t *testing.T) {
 	for name, good := range map[string]bool{
 		"prices": true, "a.b-c_d~2": true, "wärme": true, "температура": true, "मात्रा": true, "a:b@c": true, strings.Repeat("n", 128): true,
 		"a b": false, "a/b": false, "a?b": false, "a#b": false, "a%20b": false, "validate": false, ".": false, "..": false, "q_x": false,
-		"\u202e": false, "a\u202eb": false, "a\u200bb": false, "\u3164": false, "a\u034f": false, "a\ufe0f": false, "\u0301a": false, "a\u00a0b": false,
-		"a\nb": false, "a\x00b": false, "a\xff": false, "<b>": false, `a"b`: false, `a\b`: false, strings.Repeat("n", 129): false,
+		"\u202e": false, "a\u202eb": false, "a\u200bb": false, "\u3164": false, "a\u034f": false, "a\ufe0f": false, "\u0301a": false,
+		"a\u00a0b": false,
+		"a\nb":     false, "a\x00b": false, "a\xff": false, "<b>": false, `a"b`: false, `a\b`: false, strings.Repeat("n", 129): false,
 	} {
 		reg := registry.Registration{Text: "ASK {}", Name: name}
 		_, err := r.Analyse(reg)

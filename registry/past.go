@@ -15,7 +15,8 @@ type Moment struct {
 }
 
 // momentLayouts are the forms of a time without a zone, which is in UTC.
-var momentLayouts = []string{"2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04:05.999999999", "2006-01-02 15:04", "2006-01-02"}
+var momentLayouts = []string{"2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04:05.999999999",
+	"2006-01-02 15:04", "2006-01-02"}
 
 // ParseMoment parses a change's number, a position of the form epoch:seq, or a time as
 // ParseTime does.
@@ -28,7 +29,8 @@ func ParseMoment(s string) (Moment, error) {
 	}
 	p, err := ParsePosition(s)
 	if err != nil {
-		return Moment{}, fmt.Errorf("%q is neither the number of a change, nor a position (epoch:number), nor a time such as 2026-11-01T12:00:00Z", s)
+		return Moment{}, fmt.Errorf("%q is neither the number of a change, nor a position (epoch:number), nor a time such as "+
+			"2026-11-01T12:00:00Z", s)
 	}
 	return Moment{Position: p}, nil
 }

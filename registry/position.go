@@ -64,5 +64,6 @@ var (
 	ErrUnauthorized = errors.New("no valid token")
 	// ErrGuessing refuses an address that sent too many wrong tokens. It does not
 	// reveal whether the present token is valid.
-	ErrGuessing = errors.New("too many wrong tokens came from this address, so this one was not checked: it may be valid. Try again in 2 seconds")
+	ErrGuessing = errors.New("too many wrong tokens came from this address, so this one was not checked: it may be valid. Try " +
+		"again in 2 seconds")
 )

@@ -9,7 +9,8 @@ import (
 )
 
 func TestSpan(t *testing.T) {
-	for text, want := range map[string]Span{"10m": {Time: 10 * time.Minute}, "3 slots": {Slots: 3}, "1 slot": {Slots: 1}, "7slots": {Slots: 7}, "0s": {}} {
+	for text, want := range map[string]Span{"10m": {Time: 10 * time.Minute}, "3 slots": {Slots: 3}, "1 slot": {Slots: 1},
+		"7slots": {Slots: 7}, "0s": {}} {
 		var s Span
 		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
 			t.Errorf("%q reads as %+v, %v", text, s, err)
@@ -100,7 +101,8 @@ func TestAdded(t *testing.T) {
 	for _, c := range []struct {
 		where []Condition
 		want  bool
-	}{{nil, true}, {[]Condition{oil}, true}, {[]Condition{many}, true}, {[]Condition{oil, many}, false}, {[]Condition{{"s", "=", "old"}}, false}, {[]Condition{{"x", "=", "oil"}}, false}} {
+	}{{nil, true}, {[]Condition{oil}, true}, {[]Condition{many}, true}, {[]Condition{oil, many}, false},
+		{[]Condition{{"s", "=", "old"}}, false}, {[]Condition{{"x", "=", "oil"}}, false}} {
 		if got := Added(d, c.where); got != c.want {
 			t.Errorf("%v: %v", c.where, got)
 		}
@@ -121,14 +123,16 @@ func TestAdded(t *testing.T) {
 		t.Error("the answer of an ASK query is its row")
 	}
 	b := diff.NewBuilder(diff.Construct, diff.Options{})
-	if err := b.Triple(diff.Term{Kind: diff.IRI, Value: "http://x/a"}, diff.Term{Kind: diff.IRI, Value: "http://x/p"}, diff.Term{Kind: diff.Literal, Value: "oil"}); err != nil {
+	if err := b.Triple(diff.Term{Kind: diff.IRI, Value: "http://x/a"}, diff.Term{Kind: diff.IRI, Value: "http://x/p"},
+		diff.Term{Kind: diff.Literal, Value: "oil"}); err != nil {
 		t.Fatal(err)
 	}
 	g, err := b.Finish()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if grown := diff.Compare(nil, g); !Added(grown, []Condition{{"object", "=", "oil"}, {"subject", "starts", "http://x/"}}) || Added(grown, []Condition{{"predicate", "=", "oil"}}) {
+	if grown := diff.Compare(nil, g); !Added(grown, []Condition{{"object", "=", "oil"}, {"subject", "starts", "http://x/"}}) ||
+		Added(grown, []Condition{{"predicate", "=", "oil"}}) {
 		t.Error("triples are rows of subject, predicate and object")
 	}
 }

@@ -253,7 +253,8 @@ func (r *ProfileRegistry) itemQuery(c Caller, p *Profile, at, ref string) (Query
 		return q, err
 	}
 	if p.Endpoint = cmp.Or(p.Endpoint, q.Endpoint); p.Endpoint != q.Endpoint {
-		return q, badProfile(at, "it is registered at %s and other queries of the profile at %s: make one profile for each endpoint", q.Endpoint, p.Endpoint)
+		return q, badProfile(at, "it is registered at %s and other queries of the profile at %s: make one profile for each endpoint",
+			q.Endpoint, p.Endpoint)
 	}
 	return q, nil
 }
@@ -330,7 +331,8 @@ func checkPeriod(at string, w When, gap time.Duration) error {
 		return badProfile(at+"/slack", "every and slack must both be times or both be numbers of slots")
 	}
 	if w.Slack.Time > w.Every.Time || w.Slack.Slots >= w.Every.Slots && w.Every.Slots > 0 && !w.Slack.IsZero() {
-		return badProfile(at+"/slack", "intervals of one item must not overlap: make slack at most every, or less than every for numbers of slots")
+		return badProfile(at+"/slack", "intervals of one item must not overlap: make slack at most every, or less than every for "+
+			"numbers of slots")
 	}
 	if w.Every.Slots > 0 {
 		return nil

@@ -25,7 +25,8 @@ func publish(q *Query, h *Holder, may bool) error {
 	if !h.Public || q.Public() {
 		return nil
 	}
-	p := forbidden("earlier holders than %s keep this query private: leave public out, or ask an admin, who can publish it or set allow_public on the endpoint %s", h.Caller, q.Endpoint)
+	p := forbidden("earlier holders than %s keep this query private: leave public out, or ask an admin, who can publish it or "+
+		"set allow_public on the endpoint %s", h.Caller, q.Endpoint)
 	p.Errors = []FieldError{{"/public", p.Detail}}
 	return p
 }

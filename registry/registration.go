@@ -119,7 +119,8 @@ func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
 	foreign := slices.DeleteFunc(slices.Clone(a.Services), e.provides)
 	if len(foreign) > 0 && !e.AllowService {
 		return nil, wrongField(KindServiceRefused, "/query",
-			"the query calls SERVICE %s; an admin may add it to own_services of %s if that endpoint provides it itself, or else set allow_service", foreign[0], e.Name)
+			"the query calls SERVICE %s; an admin may add it to own_services of %s if that endpoint provides it itself, or else set "+
+				"allow_service", foreign[0], e.Name)
 	}
 	if len(foreign) == 0 { // every service is the endpoint's own
 		a.Warnings = slices.DeleteFunc(a.Warnings, func(w sparql.Warning) bool { return w.Code == sparql.Service })

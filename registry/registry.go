@@ -63,10 +63,12 @@ func Open(c Config) (*Registry, error) {
 	c.fill()
 	r := &Registry{store: c.Queries, queryEdited: c.QueryEdited, queryHidden: c.QueryHidden, now: c.Now,
 		admissions: &admissions{limits: c.Limits, now: c.Now, limiters: map[string]*rate.Limiter{}}}
-	r.EndpointRegistry = &EndpointRegistry{store: c.Endpoints, defaultEndpoint: c.DefaultEndpoint, check: c.Check, edited: c.EndpointEdited, now: c.Now}
+	r.EndpointRegistry = &EndpointRegistry{store: c.Endpoints, defaultEndpoint: c.DefaultEndpoint, check: c.Check,
+		edited: c.EndpointEdited, now: c.Now}
 	r.ProfileRegistry = &ProfileRegistry{store: c.Profiles, endpoints: r.EndpointRegistry, queries: r, admissions: r.admissions,
 		slotInterval: c.SlotInterval, edited: c.QueryEdited, now: c.Now}
-	r.live = &liveHolds{store: c.Queries, edit: r.edit, now: c.Now, log: c.Logger, node: c.Node, lives: c.Lives, connections: map[LiveHold]int{}}
+	r.live = &liveHolds{store: c.Queries, edit: r.edit, now: c.Now, log: c.Logger, node: c.Node, lives: c.Lives,
+		connections: map[LiveHold]int{}}
 	return r, r.live.restore()
 }
 

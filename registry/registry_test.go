@@ -83,7 +83,8 @@ func problem(t *testing.T, err error) *registry.Problem {
 func TestSameQuestionIsOneQuery(t *testing.T) {
 	r := newRig(t, registry.Limits{})
 	a, created, err := r.Register(alice, registry.Registration{Endpoint: "city", Name: "things", Tags: []string{"b", "a"}, Weight: 2,
-		Text: "PREFIX x: <http://x/> SELECT ?s { ?s a x:T } # mine", MaxStaleness: registry.Duration(time.Hour), MinInterval: registry.Duration(time.Minute)})
+		Text: "PREFIX x: <http://x/> SELECT ?s { ?s a x:T } # mine", MaxStaleness: registry.Duration(time.Hour),
+		MinInterval: registry.Duration(time.Minute)})
 	if err != nil || !created {
 		t.Fatalf("created %v, error %v", created, err)
 	}
@@ -148,7 +149,8 @@ func TestDifferentQuestions(t *testing.T) {
 		}
 		ids[q.ID] = name
 	}
-	a := r.must(t, alice, registry.Registration{Endpoint: "city", Text: text, DefaultGraphURI: []string{"http://g/2", "http://g/1", "http://g/2"}})
+	a := r.must(t, alice, registry.Registration{Endpoint: "city", Text: text, DefaultGraphURI: []string{"http://g/2", "http://g/1",
+		"http://g/2"}})
 	if ids[a.ID] != "two graphs" {
 		t.Error("the order of graphs makes another query")
 	}

@@ -66,7 +66,8 @@ func (r *Receiver) UnmarshalJSON(b []byte) error {
 	if json.Unmarshal(b, &m) != nil {
 		return errors.New(`a receiver is an object of strings, as in {"webhook": "https://example.org/alerts"}`)
 	}
-	*r = Receiver{Secret: m["secret"], Quiet: Quiet{Digest: m["digest"], Zone: m["zone"], Hours: m["quiet"], Most: m["most"], Repeat: m["repeat"]}}
+	*r = Receiver{Secret: m["secret"], Quiet: Quiet{Digest: m["digest"], Zone: m["zone"], Hours: m["quiet"], Most: m["most"],
+		Repeat: m["repeat"]}}
 	for _, name := range []string{"secret", "digest", "zone", "quiet", "most", "repeat"} {
 		delete(m, name)
 	}
@@ -144,7 +145,8 @@ type Rule struct {
 func (r *RuleSettings) Size() int {
 	n := len(r.Name) + len(r.When) + len(r.Summary) + TextBytes(r.Labels)
 	for i := range r.To {
-		n += len(r.To[i].Key()) + len(r.To[i].Secret) + len(r.To[i].Digest) + len(r.To[i].Zone) + len(r.To[i].Hours) + len(r.To[i].Most) + len(r.To[i].Repeat)
+		n += len(r.To[i].Key()) + len(r.To[i].Secret) + len(r.To[i].Digest) + len(r.To[i].Zone) + len(r.To[i].Hours) +
+			len(r.To[i].Most) + len(r.To[i].Repeat)
 	}
 	return n
 }
@@ -314,7 +316,8 @@ type RuleEdit struct {
 
 // ErrRuleMoved is the error of an edit of rules that was made for other states than the stored ones. It
 // happens after an edit whose outcome was unknown.
-var ErrRuleMoved error = &Problem{Kind: KindUnavailable, Detail: "what became of an earlier change of this rule was unknown for a while: try again in a few seconds"}
+var ErrRuleMoved error = &Problem{Kind: KindUnavailable, Detail: "what became of an earlier change of this rule was unknown " +
+	"for a while: try again in a few seconds"}
 
 // A RuleStatus says how a rule is doing. The worst of its alerts decides, unless the rule
 // cannot be evaluated.

@@ -103,7 +103,8 @@ type Subscription struct {
 	LastError    string     `json:"last_error,omitempty"`
 	LastAttempt  *time.Time `json:"last_attempt,omitempty"`
 	NextTry      *time.Time `json:"next_try,omitempty"`
-	Asked        bool       `json:"asked,omitempty"` // the pause until then is about this receiver alone, or asked for, so nothing is tried before
+	// Asked: the pause until then is about this receiver alone, or asked for, so nothing is tried before.
+	Asked        bool       `json:"asked,omitempty"`
 	LastDelivery *time.Time `json:"last_delivery,omitempty"`
 	Deliveries   uint64     `json:"deliveries,omitempty"`
 	GaveUp       uint64     `json:"given_up,omitempty"` // number of messages given up
@@ -113,7 +114,8 @@ type Subscription struct {
 	Reminded *time.Time  `json:"reminded,omitempty"` // when a receiver of alerts was first told that something fires, or last reminded of it
 	Recent   []time.Time `json:"recent,omitempty"`   // of the last messages to people, as many as a receiver may get in an hour
 
-	// To is the receiver of alerts, or the one that people read. The rest is of receivers of alerts. Their messages are stored in the order of their numbers, until they
+	// To is the receiver of alerts, or the one that people read. The rest is of receivers of alerts. Their messages
+	// are stored in the order of their numbers, until they
 	// are delivered or dropped; dead letters are among them.
 	To     *Receiver `json:"to,omitempty"`
 	Newest uint64    `json:"newest,omitempty"` // the number of the newest message

@@ -39,7 +39,8 @@ func TestDuration(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	for in, want := range map[string]Size{`"64MiB"`: 64 << 20, `"1GiB"`: 1 << 30, `"10 KiB"`: 10 << 10, `512`: 512, `"512"`: 512, `"7B"`: 7, `"0"`: 0} {
+	for in, want := range map[string]Size{`"64MiB"`: 64 << 20, `"1GiB"`: 1 << 30, `"10 KiB"`: 10 << 10, `512`: 512, `"512"`: 512,
+		`"7B"`: 7, `"0"`: 0} {
 		var s Size
 		if err := json.Unmarshal([]byte(in), &s); err != nil || s != want {
 			t.Errorf("%s: %d, %v", in, s, err)

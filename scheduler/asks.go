@@ -162,7 +162,8 @@ func (k *ask) divide(l *comparer, a Answer, stop func() error) error {
 }
 
 // errCapped reports an answer that may have been cut without a sign of it.
-var errCapped = errors.New("the merged answer has as many rows as an endpoint may stop at, and lacks rows; set max_rows to the endpoint's cap")
+var errCapped = errors.New("the merged answer has as many rows as an endpoint may stop at, and lacks rows; set max_rows to " +
+	"the endpoint's cap")
 
 // capped reports whether an endpoint that does not say so may have stopped at n rows. Such
 // caps are round numbers. The single answers may all be far below a cap that did not

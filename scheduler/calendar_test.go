@@ -60,7 +60,8 @@ func TestDueRanksOnce(t *testing.T) {
 	l.planner.SetPolicy(counted, plan.RuleStrict, 10*time.Second)
 	const n = 100
 	entry := func(i int) policy.Entry {
-		return policy.Entry{Query: query(fmt.Sprintf("q%03d", i)), Stats: policy.Stats{Executions: 2, Last: 1, Policy: p.String(), Floor: time.Second}}
+		return policy.Entry{Query: query(fmt.Sprintf("q%03d", i)), Stats: policy.Stats{Executions: 2, Last: 1, Policy: p.String(),
+			Floor: time.Second}}
 	}
 	ledger.news = News{Revision: 1, Last: Slot{Number: 1}}
 	for i := range n {

@@ -44,7 +44,8 @@ func (c *comparer) compare(ctx context.Context, query string, was policy.Stats, 
 	}
 	a.Elapsed += spent()
 	if errors.Is(d.err, errOver) {
-		return Answer{Outcome: registry.Cut, Elapsed: a.Elapsed, Error: "the time given for it ended before its answer was compared and ready to be recorded"}, nil
+		return Answer{Outcome: registry.Cut, Elapsed: a.Elapsed, Error: "the time given for it ended before its answer was " +
+			"compared and ready to be recorded"}, nil
 	}
 	if errors.Is(d.err, ErrTooLarge) {
 		return Answer{Outcome: registry.Failed, Elapsed: a.Elapsed, Error: d.err.Error()}, nil

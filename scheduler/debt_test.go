@@ -334,7 +334,8 @@ func TestDebtIsExplained(t *testing.T) {
 		until(90 * time.Second) // slots of minutes 0 and 1: 4 s, then 24 s; 14 s are owed
 		w.register("b")
 		x := w.explain("q_a")
-		if x.Code != plan.CodeDebt || !strings.Contains(x.Why, "waits until the debt of 14s is repaid, 5s a slot") || x.PassedOver != nil || !x.NextDue.Equal(epoch().Add(4*time.Minute)) {
+		if x.Code != plan.CodeDebt || !strings.Contains(x.Why, "waits until the debt of 14s is repaid, 5s a slot") ||
+			x.PassedOver != nil || !x.NextDue.Equal(epoch().Add(4*time.Minute)) {
 			t.Errorf("it needs 14 s; slots repay 5, 5 and 4 s, and the third owes nothing more: %+v", x)
 		}
 		until(150 * time.Second)

@@ -58,7 +58,8 @@ func (l *Loop) Explain(query string) (Explanation, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		x := l.unplanned(query)
-		x.Code, x.Why = CodePlanning, "the order of the endpoint's queries is being made, because its settings were edited or many queries came at once; it is known in a moment"
+		x.Code, x.Why = CodePlanning, "the order of the endpoint's queries is being made, because its settings were edited or "+
+			"many queries came at once; it is known in a moment"
 		return x, nil
 	}
 	x, found, err := l.planned(query, now)
@@ -123,10 +124,12 @@ func (l *loopData) explain(query string, c *plan.Place, now time.Time) Explanati
 	slots := l.calendar()
 	x.NextDue = slots.expected(c.Forecast, now)
 	if n := l.last.Number; c.Rank > 0 && n >= c.Since && n > 0 && !l.running {
-		x.PassedOver = &PassedOver{Slot: n, Reason: cmp.Or(l.last.Error, l.rest.Refusal(c.Tier, c.Estimate, c.Cut), "the slot ended before its turn")}
+		x.PassedOver = &PassedOver{Slot: n, Reason: cmp.Or(l.last.Error, l.rest.Refusal(c.Tier, c.Estimate, c.Cut),
+			"the slot ended before its turn")}
 	}
 	if v := c.Void; v != nil && v.Slot == l.last.Number && !l.running {
-		x.PassedOver = &PassedOver{Slot: v.Slot, Reason: fmt.Sprintf("the answer to a request for %d queries said nothing about it (%s), and the slot ended before it was asked again", v.Members, v.Why)}
+		x.PassedOver = &PassedOver{Slot: v.Slot, Reason: fmt.Sprintf("the answer to a request for %d queries said nothing about "+
+			"it (%s), and the slot ended before it was asked again", v.Members, v.Why)}
 	}
 	if shut := slots.closedReason(now); shut != "" && !c.Ran {
 		x.Eligible, x.Code, x.Why = false, CodeClosed, shut+"; when slots ask it again: "+x.Why

@@ -84,7 +84,8 @@ func TestExplain(t *testing.T) {
 		// In slot 2, q_b used 4 of the 5 s for new queries. q_late was cut after 1 s
 		// and is ranked now. q_a, the first in rank, fitted in the remaining 5 s.
 		x := w.explain("q_late")
-		if x.Tier != plan.TierRanked || x.Rank != 1 || x.Of != 3 || x.LastRun.Outcome != registry.Cut || x.Estimate != registry.Duration(time.Second) {
+		if x.Tier != plan.TierRanked || x.Rank != 1 || x.Of != 3 || x.LastRun.Outcome != registry.Cut ||
+			x.Estimate != registry.Duration(time.Second) {
 			t.Errorf("cut in its tier: %+v", x)
 		}
 		if x = w.explain("q_b"); x.Rank != 3 || x.Inputs["last"] != 2 || x.Inputs["executions"] != 1 || x.Inputs["median_seconds"] != 4 {
@@ -98,7 +99,8 @@ func TestExplain(t *testing.T) {
 			t.Errorf("passed over: %+v, %+v", x, x.PassedOver)
 		}
 		// At rank 3, with 4 s each, 8 s come before it: it still runs in this slot.
-		if x = w.explain("q_late"); x.Rank != 3 || x.Code != plan.CodeOrder || !x.NextDue.Equal(epoch().Add(3*time.Minute)) || x.PassedOver != nil {
+		if x = w.explain("q_late"); x.Rank != 3 || x.Code != plan.CodeOrder || !x.NextDue.Equal(epoch().Add(3*time.Minute)) ||
+			x.PassedOver != nil {
 			t.Errorf("last in the order: %+v", x)
 		}
 		w.register("fails")
@@ -108,7 +110,8 @@ func TestExplain(t *testing.T) {
 			t.Errorf("after the first failure it may run in the next slot: %+v", x)
 		}
 		until(270 * time.Second) // slot 5: the second failure, out until slot 7
-		if x = w.explain("q_fails"); x.Eligible || x.Slot != 6 || x.Code != plan.CodeBackOff || !strings.Contains(x.Why, "until slot 7") || !x.NextDue.Equal(epoch().Add(6*time.Minute)) {
+		if x = w.explain("q_fails"); x.Eligible || x.Slot != 6 || x.Code != plan.CodeBackOff || !strings.Contains(x.Why,
+			"until slot 7") || !x.NextDue.Equal(epoch().Add(6*time.Minute)) {
 			t.Errorf("backing off: %+v", x)
 		}
 		if x = w.explain("q_paused"); x.Eligible || x.Code != plan.CodePaused || x.Why != "it is paused" || !x.NextDue.IsZero() {
@@ -252,7 +255,8 @@ func TestExplainDue(t *testing.T) {
 		// Baseline in slot 1 (minute 0), due in slot 2 (minute 1); ttl 2: due in slot 4
 		// (minute 3); ttl 4: due in slot 8 (minute 7).
 		x := w.explain("q_a")
-		if x.Eligible || x.Slot != 5 || x.Inputs["due"] != 8 || !x.NextDue.Equal(epoch().Add(7*time.Minute)) || x.Code != plan.CodeNotDue || !strings.Contains(x.Why, "slot 8") {
+		if x.Eligible || x.Slot != 5 || x.Inputs["due"] != 8 || !x.NextDue.Equal(epoch().Add(7*time.Minute)) ||
+			x.Code != plan.CodeNotDue || !strings.Contains(x.Why, "slot 8") {
 			t.Errorf("not due: %+v", x)
 		}
 		due, err := w.loop.Due([]string{"q_a", "q_missing"})

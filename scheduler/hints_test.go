@@ -119,7 +119,8 @@ func TestHintBeforeDue(t *testing.T) {
 		}
 		free, slow := w.service.ran("q_free"), w.service.ran("q_slow")
 		w.hint(touched("http://x/a"))
-		if s := w.tick(); s.Run != 1 || s.Planned != 1 || w.service.ran("q_free") != free+1 || w.service.ran("q_slow") != slow || w.service.ran("q_paused") != 0 {
+		if s := w.tick(); s.Run != 1 || s.Planned != 1 || w.service.ran("q_free") != free+1 || w.service.ran("q_slow") != slow ||
+			w.service.ran("q_paused") != 0 {
 			t.Errorf("after the hint: %+v", s)
 		}
 		if x, err := w.loop.Explain("q_free"); err != nil || x.Tier == plan.TierHinted {

@@ -168,11 +168,13 @@ type Slot struct {
 	ClaimedSeconds float64   `json:"claimed_seconds,omitempty"` // their execution time
 	Captured       int       `json:"captured,omitempty"`        // rounds of profiles that ended captured
 	Expired        int       `json:"expired,omitempty"`         // rounds of profiles that expired
-	Stretch        float64   `json:"stretch,omitempty"`         // factor by which the policy stretched its deadlines because it could not meet them all
-	Error          string    `json:"error,omitempty"`           // why nothing could run, or why the slot stopped early
-	Throttled      bool      `json:"throttled,omitempty"`       // the reason is that the endpoint asked us to wait
-	Charged        float64   `json:"charged_seconds,omitempty"` // the part of Used that trial runs, and executions for hints, took before the slot
-	OffGrid        OffGrid   `json:"off_grid,omitzero"`         // what ran after the slot, because of hints
+	// Stretch is the factor by which the policy stretched its deadlines because it could not meet them all.
+	Stretch   float64 `json:"stretch,omitempty"`
+	Error     string  `json:"error,omitempty"`     // why nothing could run, or why the slot stopped early
+	Throttled bool    `json:"throttled,omitempty"` // the reason is that the endpoint asked us to wait
+	// Charged is the part of Used that trial runs, and executions for hints, took before the slot.
+	Charged float64 `json:"charged_seconds,omitempty"`
+	OffGrid OffGrid `json:"off_grid,omitzero"` // what ran after the slot, because of hints
 }
 
 // Owes returns the debt that later slots must repay. A slot that was not finished owes

@@ -358,7 +358,8 @@ func TestUnhealthyEndpoint(t *testing.T) {
 		for _, n := range []string{"a", "b"} {
 			w.register(n)
 		}
-		w.service.setHealth(registry.Health{State: registry.HealthThrottled, Until: epoch().Add(15 * time.Second), Error: "429 Too Many Requests"})
+		w.service.setHealth(registry.Health{State: registry.HealthThrottled, Until: epoch().Add(15 * time.Second),
+			Error: "429 Too Many Requests"})
 		w.run()
 		until(9 * time.Second)
 		s := w.slots()

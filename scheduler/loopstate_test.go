@@ -26,20 +26,27 @@ func TestStateOf(t *testing.T) {
 		want  registry.State
 	}{
 		{"not tried", always, policy.Stats{}, registry.New},
-		{"answered only that it is to wait", always, policy.Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Throttled)}, registry.Failing},
+		{"answered only that it is to wait", always, policy.Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Throttled)},
+			registry.Failing},
 		{"cut short of the budget", always, policy.Stats{Floor: time.Second, LastRun: run(registry.Cut)}, registry.New},
 		{"refused", always, policy.Stats{Failures: 1, NotBefore: 9, IncompleteSince: at, LastRun: run(registry.Rejected)}, registry.Failing},
 		{"failed", always, policy.Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Failed)}, registry.Failing},
-		{"failed, then asked to wait", always, policy.Stats{Failures: 2, IncompleteSince: at, LastRun: run(registry.Throttled)}, registry.Failing},
+		{"failed, then asked to wait", always, policy.Stats{Failures: 2, IncompleteSince: at, LastRun: run(registry.Throttled)},
+			registry.Failing},
 		{"the budget is too small", always, policy.Stats{Cuts: 1, IncompleteSince: at, LastRun: run(registry.Cut)}, registry.Failing},
 		{"complete", always, policy.Stats{Executions: 1, LastRun: run(registry.Changed)}, registry.Live},
-		{"complete, then failed", always, policy.Stats{Executions: 1, Failures: 1, IncompleteSince: at, LastRun: run(registry.Timeout)}, registry.Stale},
-		{"complete, then refused", always, policy.Stats{Executions: 1, Failures: 1, IncompleteSince: at, LastRun: run(registry.Rejected)}, registry.Failing},
+		{"complete, then failed", always, policy.Stats{Executions: 1, Failures: 1, IncompleteSince: at, LastRun: run(registry.Timeout)},
+			registry.Stale},
+		{"complete, then refused", always, policy.Stats{Executions: 1, Failures: 1, IncompleteSince: at,
+			LastRun: run(registry.Rejected)}, registry.Failing},
 		{"complete, then cut twice", always, policy.Stats{Executions: 1, Cuts: 2, LastRun: run(registry.Cut)}, registry.Live},
 		{"complete, then always cut", always, policy.Stats{Executions: 1, Cuts: 3, LastRun: run(registry.Cut)}, registry.Stale},
-		{"outdated twice, within max_staleness", always, policy.Stats{Executions: 1, Outdated: 2, CheckedAt: at.Add(-time.Minute), LastRun: run(registry.Outdated)}, registry.Live},
-		{"outdated, beyond max_staleness", always, policy.Stats{Executions: 1, Outdated: 1, CheckedAt: at.Add(-time.Minute - 1), LastRun: run(registry.Outdated)}, registry.Stale},
-		{"outdated for a few slots", always, policy.Stats{Executions: 1, Outdated: 3, CheckedAt: at, LastRun: run(registry.Outdated)}, registry.Stale},
+		{"outdated twice, within max_staleness", always, policy.Stats{Executions: 1, Outdated: 2, CheckedAt: at.Add(-time.Minute),
+			LastRun: run(registry.Outdated)}, registry.Live},
+		{"outdated, beyond max_staleness", always, policy.Stats{Executions: 1, Outdated: 1, CheckedAt: at.Add(-time.Minute - 1),
+			LastRun: run(registry.Outdated)}, registry.Stale},
+		{"outdated for a few slots", always, policy.Stats{Executions: 1, Outdated: 3, CheckedAt: at, LastRun: run(registry.Outdated)},
+			registry.Stale},
 		{"paused", paused, policy.Stats{Failures: 1, IncompleteSince: at, LastRun: run(registry.Rejected)}, registry.Paused},
 		{"until is over", holder(nil, &at), policy.Stats{Executions: 1, LastRun: run(registry.Changed)}, registry.Idle},
 		{"from is to come", holder(&late, nil), policy.Stats{}, registry.Idle},
@@ -93,7 +100,8 @@ func TestWrongAges(t *testing.T) {
 				continue
 			}
 			longest = max(longest, at.Sub(taken))
-			if s.LastRun.Outcome != registry.Outdated || s.LastRun.Error == "" || s.Executions != was.Executions || len(s.Samples) != len(was.Samples) || s.Last != was.Last {
+			if s.LastRun.Outcome != registry.Outdated || s.LastRun.Error == "" || s.Executions != was.Executions ||
+				len(s.Samples) != len(was.Samples) || s.Last != was.Last {
 				t.Fatalf("%s: an answer that was not taken: %+v", c.name, s)
 			}
 			if got := s.StateWithin(0); (s.Outdated >= 3) != (got == registry.Stale) {

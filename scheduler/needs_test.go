@@ -94,7 +94,8 @@ func script(t *testing.T, takes time.Duration, texts map[string][]string) func(*
 // of the fallback policy.
 func TestRoundOnChange(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newWorld(t, attentive("never", "mrsf:p"), script(t, time.Second, map[string][]string{"q_rates": {"x", "x oil", "x oil gas", "x oilfield gas"}}))
+		w := newWorld(t, attentive("never", "mrsf:p"),
+			script(t, time.Second, map[string][]string{"q_rates": {"x", "x oil", "x oil gas", "x oilfield gas"}}))
 		for _, n := range append([]string{"rates", "news", "money"}, names("other", 12)...) {
 			w.register(n)
 		}
@@ -102,7 +103,8 @@ func TestRoundOnChange(t *testing.T) {
 			w.run1() // every one of the 15 has its first result
 		}
 		cond := registry.Condition{Var: "s", Op: "contains", Value: "oil"}
-		w.want("p_oil", slotsOf(2), registry.Item{Query: "q_news", When: on("q_rates", cond)}, registry.Item{Query: "q_money", When: on("q_rates", cond)})
+		w.want("p_oil", slotsOf(2), registry.Item{Query: "q_news", When: on("q_rates", cond)}, registry.Item{Query: "q_money",
+			When: on("q_rates", cond)})
 		for i := 0; i < 60 && len(w.ends("p_oil")) < 2; i++ {
 			w.run1()
 		}
@@ -176,7 +178,8 @@ func TestRoundsByTime(t *testing.T) {
 		w.register("a")
 		w.register("b")
 		time.Sleep(5 * time.Second)
-		board := w.want("p_board", registry.Span{}, registry.Item{Query: "q_a", When: registry.When{Every: lasting(time.Minute), Slack: lasting(20 * time.Second)}},
+		board := w.want("p_board", registry.Span{}, registry.Item{Query: "q_a", When: registry.When{Every: lasting(time.Minute),
+			Slack: lasting(20 * time.Second)}},
 			registry.Item{Query: "q_b", When: registry.When{Every: lasting(2 * time.Minute), Slack: lasting(30 * time.Second)}})
 		w.run()
 		until(3*time.Minute + 25*time.Second)
@@ -317,7 +320,8 @@ func TestPredictionsOutliveNews(t *testing.T) {
 	})
 	restarted := rounds(func(w *world, _ int) { w.run1() })
 	if len(plain) < 3 || fmt.Sprint(plain) != fmt.Sprint(disturbed) || fmt.Sprint(plain) != fmt.Sprint(restarted) {
-		t.Errorf("left alone\n%s\nwith others registered\n%s\nwith restarts\n%s", strings.Join(plain, "\n"), strings.Join(disturbed, "\n"), strings.Join(restarted, "\n"))
+		t.Errorf("left alone\n%s\nwith others registered\n%s\nwith restarts\n%s", strings.Join(plain, "\n"),
+			strings.Join(disturbed, "\n"), strings.Join(restarted, "\n"))
 	}
 }
 
@@ -504,7 +508,8 @@ func TestCompletenessAboveRoundRobin(t *testing.T) {
 			for k := range 12 {
 				var items []registry.Item
 				for j := range 3 {
-					items = append(items, registry.Item{Query: "q_" + ids[(k*5+j*17)%60], When: registry.When{Every: slotsOf(uint64(6 + k%5)), Slack: slotsOf(2)}})
+					items = append(items, registry.Item{Query: "q_" + ids[(k*5+j*17)%60], When: registry.When{Every: slotsOf(uint64(6 + k%5)),
+						Slack: slotsOf(2)}})
 				}
 				w.want(fmt.Sprintf("p_%02d", k), registry.Span{}, items...)
 			}
@@ -539,7 +544,8 @@ func TestExplainInterval(t *testing.T) {
 		for _, n := range []string{"a", "b", "c", "d"} {
 			w.register(n)
 		}
-		w.want("p_x", slotsOf(5), registry.Item{Query: "q_b", When: on("q_a")}, registry.Item{Query: "q_c", When: on("q_a")}, registry.Item{Query: "q_d", When: on("q_a")})
+		w.want("p_x", slotsOf(5), registry.Item{Query: "q_b", When: on("q_a")}, registry.Item{Query: "q_c", When: on("q_a")},
+			registry.Item{Query: "q_d", When: on("q_a")})
 		w.run()
 		for i := 0; i < 40; i++ {
 			w.tick()
@@ -643,7 +649,8 @@ func TestAskingForTheNextRoundReadsNothing(t *testing.T) {
 		}
 		at := time.Now()
 		for _, w := range []registry.When{{Every: lasting(time.Hour), Slack: lasting(time.Minute)}, on("q_a"), {Predicted: true}} {
-			p := registry.Profile{ID: "p_x", Endpoint: city, Items: []registry.Item{{Query: "q_a", When: w}}, Window: lasting(time.Hour), CreatedAt: at}
+			p := registry.Profile{ID: "p_x", Endpoint: city, Items: []registry.Item{{Query: "q_a", When: w}}, Window: lasting(time.Hour),
+				CreatedAt: at}
 			next := l.NextRound(p)
 			if want := at.Truncate(time.Hour).Add(time.Hour); !w.Every.IsZero() && !next.Equal(want) || w.Every.IsZero() && !next.IsZero() {
 				t.Errorf("%+v is announced for %s", w, next)

@@ -58,11 +58,13 @@ func TestObserveCompletes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := first.Stats
-	if first.Delta == nil || !first.Delta.Baseline || first.Result != ab || !first.Checked.Equal(ended.Add(-time.Minute)) || !first.At.Equal(ended) {
+	if first.Delta == nil || !first.Delta.Baseline || first.Result != ab || !first.Checked.Equal(ended.Add(-time.Minute)) ||
+		!first.At.Equal(ended) {
 		t.Errorf("baseline: %+v", first)
 	}
 	want := policy.Stats{
-		Last: 3, Executions: 1, Samples: []policy.Sample{{Slot: 3, Elapsed: time.Second}}, Hash: ab.Hash(), Fingerprint: ab.Fingerprint(), Rows: 2,
+		Last: 3, Executions: 1, Samples: []policy.Sample{{Slot: 3, Elapsed: time.Second}}, Hash: ab.Hash(),
+		Fingerprint: ab.Fingerprint(), Rows: 2,
 		CheckedAt: first.Checked, ChangedAt: first.Checked, Policy: "ttl:max=32:reset", Memory: memory,
 		LastRun: policy.Run{Slot: 3, At: ended, Elapsed: time.Second, Outcome: registry.Changed, Why: plan.TierRanked},
 	}
@@ -72,27 +74,31 @@ func TestObserveCompletes(t *testing.T) {
 
 	// First tier: the executor has found the bytes equal.
 	same, err := observe(p, s, seen(4, Answer{Outcome: registry.Unchanged, Memory: memory, Elapsed: 3 * time.Second}), mustNotRead(t))
-	if err != nil || same.Delta != nil || same.Result != nil || same.Stats.Executions != 2 || same.Stats.Changes != 0 || same.Stats.State[0] != 2 ||
+	if err != nil || same.Delta != nil || same.Result != nil || same.Stats.Executions != 2 || same.Stats.Changes != 0 ||
+		same.Stats.State[0] != 2 ||
 		same.Stats.ChangedAt != s.ChangedAt || !same.Stats.CheckedAt.Equal(ended) || same.Stats.Median() != 2*time.Second {
 		t.Errorf("unchanged: %+v, %v", same, err)
 	}
 	// Second tier: the bytes differ, the canonical form is equal.
 	other := Memory{Body: [2]uint64{3, 4}}
 	hashed, err := observe(p, same.Stats, seen(5, Answer{Outcome: registry.Changed, Result: rows(t, "b", "a"), Memory: other}), mustNotRead(t))
-	if err != nil || hashed.Delta != nil || hashed.Stats.LastRun.Outcome != registry.Unchanged || !reflect.DeepEqual(hashed.Stats.Memory, other) || hashed.Stats.State[0] != 4 {
+	if err != nil || hashed.Delta != nil || hashed.Stats.LastRun.Outcome != registry.Unchanged ||
+		!reflect.DeepEqual(hashed.Stats.Memory, other) || hashed.Stats.State[0] != 4 {
 		t.Errorf("the same rows in another order: %+v, %v", hashed, err)
 	}
 	// Third tier. Jaccard distance of {a,b} and {a,b,c}: 1 − 2/3.
 	changed, err := observe(p, hashed.Stats, seen(9, Answer{Outcome: registry.Changed, Result: abc, Memory: other}),
 		func() (*diff.Result, error) { return ab, nil })
-	if err != nil || changed.Delta == nil || len(changed.Delta.Added) != 1 || changed.Stats.Changes != 1 || changed.Stats.State[0] != 1 || changed.Stats.Hash != abc.Hash() {
+	if err != nil || changed.Delta == nil || len(changed.Delta.Added) != 1 || changed.Stats.Changes != 1 ||
+		changed.Stats.State[0] != 1 || changed.Stats.Hash != abc.Hash() {
 		t.Fatalf("changed: %+v, %v", changed, err)
 	}
 	if x := changed.Stats.Samples[3]; x.Slot != 9 || !x.Changed || x.Jaccard < 0.333 || x.Jaccard > 0.334 {
 		t.Errorf("its sample is %+v", x)
 	}
 	gone := errors.New("disk")
-	if _, err := observe(p, hashed.Stats, seen(9, Answer{Outcome: registry.Changed, Result: abc}), func() (*diff.Result, error) { return nil, gone }); !errors.Is(err, gone) {
+	if _, err := observe(p, hashed.Stats, seen(9, Answer{Outcome: registry.Changed, Result: abc}),
+		func() (*diff.Result, error) { return nil, gone }); !errors.Is(err, gone) {
 		t.Errorf("the ledger's error became %v", err)
 	}
 }
@@ -111,7 +117,8 @@ func TestObserveSameRows(t *testing.T) {
 	unread.Hash = "not looked at"
 	for name, was := range map[string]policy.Stats{"running": first.Stats, "restarted": restarted, "hash": unread} {
 		same, err := observe(p, was, seen(2, Answer{Outcome: registry.Changed, Result: rows(t, "b", "a")}), mustNotRead(t))
-		if err != nil || same.Delta != nil || same.Stats.LastRun.Outcome != registry.Unchanged || same.Stats.Fingerprint != first.Stats.Fingerprint {
+		if err != nil || same.Delta != nil || same.Stats.LastRun.Outcome != registry.Unchanged ||
+			same.Stats.Fingerprint != first.Stats.Fingerprint {
 			t.Errorf("%s: %+v, %v", name, same, err)
 		}
 	}
@@ -119,7 +126,8 @@ func TestObserveSameRows(t *testing.T) {
 		now := rows(t, "b", "c")
 		moved, err := observe(p, was, seen(2, Answer{Outcome: registry.Changed, Result: now}),
 			func() (*diff.Result, error) { return rows(t, "a", "b"), nil })
-		if err != nil || moved.Delta == nil || moved.Delta.OldHash != was.Hash || moved.Stats.Hash != now.Hash() || moved.Stats.Fingerprint != now.Fingerprint() {
+		if err != nil || moved.Delta == nil || moved.Delta.OldHash != was.Hash || moved.Stats.Hash != now.Hash() ||
+			moved.Stats.Fingerprint != now.Fingerprint() {
 			t.Errorf("%s: %+v, %v", name, moved, err)
 		}
 	}
@@ -129,7 +137,8 @@ func TestObserveSameRows(t *testing.T) {
 // counts as no change, no sample and no check.
 func TestObserveOldAnswers(t *testing.T) {
 	was, is := rows(t, "a"), rows(t, "b")
-	first, err := observe(named("ttl:max=32"), policy.Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: is, Memory: Memory{ETag: "b"}}), nil)
+	first, err := observe(named("ttl:max=32"), policy.Stats{},
+		seen(1, Answer{Outcome: registry.Changed, Result: is, Memory: Memory{ETag: "b"}}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +182,8 @@ func TestObserveCutHasWords(t *testing.T) {
 		x := seen(3, Answer{Outcome: registry.Cut, Elapsed: 2 * time.Second, Error: why})
 		x.whole = true
 		got, err := observe(named("rr"), policy.Stats{}, x, nil)
-		if err != nil || got.Stats.StateWithin(0) != registry.Failing || !strings.Contains(got.Stats.LastRun.Error, "budget") || !strings.Contains(got.Stats.LastRun.Error, "2s") {
+		if err != nil || got.Stats.StateWithin(0) != registry.Failing || !strings.Contains(got.Stats.LastRun.Error, "budget") ||
+			!strings.Contains(got.Stats.LastRun.Error, "2s") {
 			t.Errorf("%+v, %v", got.Stats.LastRun, err)
 		}
 	}

@@ -21,7 +21,10 @@ func TestHintRunsOffGrid(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
 			changes := schedulertest.Rows(t, "one")
 			now := changes
-			w := newWorld(t, endpoint("@every 1m", 10*time.Second, policy), func(*registry.Query, int) reply { return reply{time.Second, registry.Changed, now} })
+			w := newWorld(t, endpoint("@every 1m", 10*time.Second, policy), func(*registry.Query, int) reply {
+				return reply{time.Second,
+					registry.Changed, now}
+			})
 			w.register("a", about("http://x/a"))
 			w.register("b", about("http://x/b"))
 			w.run()
@@ -32,7 +35,8 @@ func TestHintRunsOffGrid(t *testing.T) {
 			w.hint(touched("http://x/a"))
 			until(3*time.Minute + 31*time.Second)
 			x := w.stats("q_a")
-			if r := x.LastRun; r.Why != plan.TierOffGrid || r.Outcome != registry.Changed || !r.At.Equal(epoch().Add(3*time.Minute+31*time.Second)) || x.Changes != 1 {
+			if r := x.LastRun; r.Why != plan.TierOffGrid || r.Outcome != registry.Changed ||
+				!r.At.Equal(epoch().Add(3*time.Minute+31*time.Second)) || x.Changes != 1 {
 				t.Errorf("%s: a ran as %+v, with %d changes", policy, r, x.Changes)
 			}
 			if x, err := w.loop.Explain("q_a"); err != nil || x.LastRun.Why != plan.TierOffGrid {
@@ -77,7 +81,8 @@ func TestHintsRunOffGridRepeatedly(t *testing.T) {
 			until(90*time.Second + time.Duration(i+1)*2*time.Second)
 		}
 		s := w.stats("q_a")
-		if s.Executions != from.Executions+5 || s.Changes != from.Changes+5 || len(s.Samples) != len(from.Samples) || !s.Samples[len(s.Samples)-1].Changed {
+		if s.Executions != from.Executions+5 || s.Changes != from.Changes+5 || len(s.Samples) != len(from.Samples) ||
+			!s.Samples[len(s.Samples)-1].Changed {
 			t.Errorf("after five hints %+v, before %+v", s, from)
 		}
 		until(130 * time.Second)
@@ -205,7 +210,8 @@ func checkOffGrid(t *testing.T, w *world, budget, lent time.Duration, width int,
 	near := func(a time.Duration, b float64) bool { d := a.Seconds() - b; return d < 1e-6 && d > -1e-6 }
 	for i, s := range slots {
 		if !near(inside[i], s.Used-s.Charged) || !near(after[i], s.OffGrid.Used) {
-			t.Errorf("slot %d says %g s and %g s after it, the endpoint has seen %s and %s", s.Number, s.Used-s.Charged, s.OffGrid.Used, inside[i], after[i])
+			t.Errorf("slot %d says %g s and %g s after it, the endpoint has seen %s and %s", s.Number, s.Used-s.Charged, s.OffGrid.Used,
+				inside[i], after[i])
 		}
 		if g := s.OffGrid; g.Run != g.Complete+g.Failed+g.Cut {
 			t.Errorf("slot %d does not add up: %+v", s.Number, g)
@@ -351,7 +357,8 @@ func TestOffGridAsksAlone(t *testing.T) {
 			until(5*time.Minute + 30*time.Second)
 			ran := len(w.service.executions())
 			d.set("n00007", "after")
-			if got := w.hint(registry.Hint{Changed: []sparql.Pattern{{Subject: "<http://x/s>", Predicate: "<http://example.org/p>", Object: `"n00007`}}}); got.Affected != 1 {
+			if got := w.hint(registry.Hint{Changed: []sparql.Pattern{{Subject: "<http://x/s>", Predicate: "<http://example.org/p>",
+				Object: `"n00007`}}}); got.Affected != 1 {
 				t.Errorf("%s: the hint has the effect %+v", mode, got)
 			}
 			until(5*time.Minute + 50*time.Second)

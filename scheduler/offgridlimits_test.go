@@ -61,7 +61,8 @@ func TestPauseDuringOffGrid(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		takes := 5 * time.Second
 		answer := schedulertest.Rows(t, "same")
-		w := newWorld(t, endpoint("@every 1m", 50*time.Second, "rr"), func(*registry.Query, int) reply { return reply{takes, registry.Changed, answer} })
+		w := newWorld(t, endpoint("@every 1m", 50*time.Second, "rr"),
+			func(*registry.Query, int) reply { return reply{takes, registry.Changed, answer} })
 		w.register("a", about("http://x/a"))
 		w.run()
 		defer w.stop()

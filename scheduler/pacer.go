@@ -34,7 +34,8 @@ type ticked struct {
 }
 
 func newPacer(l *loopData, t *trials) *pacer {
-	return &pacer{loopData: l, poller: t, ticks: make(chan tick), hinted: make(chan struct{}, 1), fresh: make(chan struct{}, 1), reconf: make(chan struct{}, 1)}
+	return &pacer{loopData: l, poller: t, ticks: make(chan tick), hinted: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
+		reconf: make(chan struct{}, 1)}
 }
 
 // run does what comes next until ctx is cancelled. It returns an error of the ledger that is

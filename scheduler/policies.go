@@ -88,7 +88,8 @@ func live(spelling string) (policy.Policy, error) {
 	p, err := policy.Parse(table, spelling)
 	name, _, _ := strings.Cut(spelling, ":")
 	if err == nil && slices.ContainsFunc(table, func(d policy.Definition) bool { return d.Name == name && d.Simulated }) {
-		return nil, fmt.Errorf("%w %q: it has to know which results have changed before asking, so it runs in the simulator alone", policy.ErrPolicy, spelling)
+		return nil, fmt.Errorf("%w %q: it has to know which results have changed before asking, so it runs in the simulator alone",
+			policy.ErrPolicy, spelling)
 	}
 	return p, err
 }
@@ -97,7 +98,8 @@ func live(spelling string) (policy.Policy, error) {
 func second(spelling string) (policy.Policy, error) {
 	p, err := live(spelling)
 	if _, claims := p.(claiming); claims {
-		return nil, fmt.Errorf("%w %q: it is for what no interval claims, so it cannot be one that looks at intervals", policy.ErrPolicy, spelling)
+		return nil, fmt.Errorf("%w %q: it is for what no interval claims, so it cannot be one that looks at intervals",
+			policy.ErrPolicy, spelling)
 	}
 	return p, err
 }

@@ -203,10 +203,11 @@ func TestPolicies(t *testing.T) {
 		}, []string{"s0,c0,n0,r0.1,g2", "s0,c0,n0,r0.2,g1", "s0,c0,n0,r0.1,g1", "s0,c0,n0,r0.1,g0"}},
 
 		{"hybrid:d=8", 12, []named{
-			{"a", []string{"1", "2", "3+", "4+", "11+"}},     // changes nearly always: worth about 0.9 per second
-			{"b", []string{"1", "2", "3", "11"}},             // never did
-			{"c", []string{"1", "2+", "11"}},                 // once, long ago
-			{"d", []string{"1", "2", "3"}},                   // has waited for 9 of 8 slots, which is worth a little more than the last second, and may show a first change
+			{"a", []string{"1", "2", "3+", "4+", "11+"}}, // changes nearly always: worth about 0.9 per second
+			{"b", []string{"1", "2", "3", "11"}},         // never did
+			{"c", []string{"1", "2+", "11"}},             // once, long ago
+			// has waited for 9 of 8 slots, which is worth a little more than the last second, and may show a first change
+			{"d", []string{"1", "2", "3"}},
 			{"e", []string{"1/1", "2+/1", "11/1"}},           // like c in a thousandth of the time
 			{"f", []string{"1", "2+/1", "3/1", "5", "11/1"}}, // like e except for what it learnt meanwhile: nothing changed by 3 and 5
 		}, []string{"e", "f", "a", "d", "c", "b"}},
@@ -397,13 +398,15 @@ func TestPolicyTable(t *testing.T) {
 // equals the one that is refolded from the samples.
 func TestFoldIsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, err := ParsePolicy(rapid.SampledFrom([]string{"rr", "ttl:max=8:reset", "ttl:max=256:half", "sjf", "cr:lambda=0.5", "dj", "hybrid", "sqrt", "wic", "wic:life=changes,3", "sup", "fbsup:x=2"}).Draw(t, "policy"))
+		p, err := ParsePolicy(rapid.SampledFrom([]string{"rr", "ttl:max=8:reset", "ttl:max=256:half", "sjf", "cr:lambda=0.5", "dj",
+			"hybrid", "sqrt", "wic", "wic:life=changes,3", "sup", "fbsup:x=2"}).Draw(t, "policy"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var s policy.Stats
 		for i := range rapid.IntRange(0, policy.Ring).Draw(t, "executions") {
-			x := policy.Sample{Slot: s.Last + 1 + rapid.Uint64Range(0, 5).Draw(t, "wait"), Elapsed: time.Second, Changed: rapid.Bool().Draw(t, "changed")}
+			x := policy.Sample{Slot: s.Last + 1 + rapid.Uint64Range(0, 5).Draw(t, "wait"), Elapsed: time.Second,
+				Changed: rapid.Bool().Draw(t, "changed")}
 			if i > 0 {
 				before := slices.Clone(s.State)
 				next := p.Fold(s.State, s.Last, x)

@@ -134,7 +134,8 @@ func (r *runner) askPosition() {
 
 func positionQuery(e registry.Endpoint, text string) *registry.Query {
 	return &registry.Query{
-		ID: "position", Endpoint: e.Name, Text: text, Form: diff.Select, Limit: -1, DefaultGraphs: e.DefaultGraphURI, NamedGraphs: e.NamedGraphURI,
+		ID: "position", Endpoint: e.Name, Text: text, Form: diff.Select, Limit: -1, DefaultGraphs: e.DefaultGraphURI,
+		NamedGraphs: e.NamedGraphURI,
 	}
 }
 
@@ -257,7 +258,8 @@ func (l *loopData) suspect(out *Outcome, was policy.Stats) {
 		return
 	}
 	l.proofs.suspects = append(l.proofs.suspects, suspect{
-		query: out.Query, before: was.Before, answered: out.At, was: "removed: " + short(out.Delta.Removed), now: "added: " + short(out.Delta.Added),
+		query: out.Query, before: was.Before, answered: out.At, was: "removed: " + short(out.Delta.Removed), now: "added: " +
+			short(out.Delta.Added),
 	})
 }
 

@@ -39,7 +39,8 @@ func ParseSlot(spec string) (Schedule, error) {
 			return nil, fmt.Errorf("%w %q: a cron spec must follow the time zone", ErrSlot, spec)
 		}
 		if strings.HasSuffix(zone, "=Local") {
-			return nil, fmt.Errorf("%w %q: Local is another zone on another machine; name the zone, such as CRON_TZ=Europe/Berlin, or leave it out for UTC", ErrSlot, spec)
+			return nil, fmt.Errorf("%w %q: Local is another zone on another machine; name the zone, such as CRON_TZ=Europe/Berlin, "+
+				"or leave it out for UTC", ErrSlot, spec)
 		}
 		rest = strings.TrimSpace(after)
 	}

@@ -78,7 +78,8 @@ func openSlot(ctx context.Context, l *loopData, onTick bool) (*runner, error) {
 	if next := l.set.schedule.Next(now); !next.IsZero() {
 		lead = next.Sub(now)
 	}
-	r.budget = l.planner.Begin(now, plan.Terms{Lead: lead, Width: e.Concurrency, Timeout: time.Duration(e.Timeout), Charged: l.account.charge, Merging: l.merges()})
+	r.budget = l.planner.Begin(now, plan.Terms{Lead: lead, Width: e.Concurrency, Timeout: time.Duration(e.Timeout),
+		Charged: l.account.charge, Merging: l.merges()})
 	l.account.charge -= r.budget.Totals().Charged
 	r.checkHealth(now)
 	r.slot.Proved = l.planner.Proofs().Proved()
@@ -165,7 +166,8 @@ func (r *runner) take(x answered) error {
 	r.l.mu.Lock()
 	a, whole := r.budget.Finish(x.r.Execution, x.a, r.ctx.Err() != nil)
 	r.l.mu.Unlock()
-	e := observation{slot: r.slot.Number, at: now.UTC(), tier: x.r.Tier(), answer: a, served: x.r.Served(), whole: whole, compared: x.d, before: r.before}
+	e := observation{slot: r.slot.Number, at: now.UTC(), tier: x.r.Tier(), answer: a, served: x.r.Served(), whole: whole,
+		compared: x.d, before: r.before}
 	prev := func() (*diff.Result, error) { return r.l.ledger.Result(q.ID) }
 	out, err := observe(r.policy, was, e, prev)
 	if err != nil {
@@ -175,7 +177,8 @@ func (r *runner) take(x answered) error {
 	defer r.release()
 	r.l.mu.Lock()
 	if r.l.nextExec != nil {
-		e.answer = Answer{Outcome: registry.Dropped, Elapsed: a.Elapsed, Error: "not taken: the endpoint's settings were edited during the execution"}
+		e.answer = Answer{Outcome: registry.Dropped, Elapsed: a.Elapsed, Error: "not taken: the endpoint's settings were edited " +
+			"during the execution"}
 		if out, err = observe(r.policy, was, e, prev); err != nil {
 			r.l.mu.Unlock()
 			return err

@@ -18,7 +18,8 @@ import (
 // An endpoint is failing if none of its last executions was complete, for any reason.
 // An endpoint with one bad query among good ones is not.
 func TestEndpointWithoutACompleteAnswer(t *testing.T) {
-	bad := map[string]registry.Outcome{"html": registry.Partial, "refused": registry.Rejected, "cut": registry.Cut, "slow": registry.Timeout, "broken": registry.Failed}
+	bad := map[string]registry.Outcome{"html": registry.Partial, "refused": registry.Rejected, "cut": registry.Cut,
+		"slow": registry.Timeout, "broken": registry.Failed}
 	answer := func(t *testing.T, kind string) reply {
 		o, is := bad[kind]
 		switch {

@@ -147,7 +147,8 @@ func TestVoidRequestIsExplained(t *testing.T) {
 		s := w.tick()
 		said := 0
 		for _, n := range all {
-			if x, err := w.loop.Explain("q_" + n); err == nil && x.PassedOver != nil && x.PassedOver.Slot == s.Number && strings.Contains(x.PassedOver.Reason, "said nothing") {
+			if x, err := w.loop.Explain("q_" + n); err == nil && x.PassedOver != nil && x.PassedOver.Slot == s.Number &&
+				strings.Contains(x.PassedOver.Reason, "said nothing") {
 				said++
 			}
 		}

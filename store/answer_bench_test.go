@@ -138,7 +138,10 @@ func largeBody(n int, version uint64) []byte {
 		if m.IntN(100) == 0 {
 			population += 1 + m.IntN(1000)
 		}
-		fmt.Fprintf(&b, `{"res":{"type":"uri","value":"http://dbpedia.org/resource/River_Station_%d"},"label":{"type":"literal","xml:lang":"en","value":"River Station (%d)"},"date":{"type":"literal","datatype":"http://www.w3.org/2001/XMLSchema#date","value":"%d-%02d-%02d"},"pop":{"type":"literal","datatype":"http://www.w3.org/2001/XMLSchema#integer","value":"%d"}}`,
+		fmt.Fprintf(&b, `{"res":{"type":"uri","value":"http://dbpedia.org/resource/River_Station_%d"},"label":{"type":"literal",`+
+			`"xml:lang":"en","value":"River Station (%d)"},"date":{"type":"literal",`+
+			`"datatype":"http://www.w3.org/2001/XMLSchema#date","value":"%d-%02d-%02d"},"pop":{"type":"literal",`+
+			`"datatype":"http://www.w3.org/2001/XMLSchema#integer","value":"%d"}}`,
 			id, id, 1900+r.IntN(120), 1+r.IntN(12), 1+r.IntN(28), population)
 	}
 	b.WriteString("]}}")

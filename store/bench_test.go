@@ -218,7 +218,8 @@ func (f *bareFile) write(b *testing.B, batch []scheduler.Outcome) {
 		for _, o := range batch {
 			f.changes++
 			p, r := o.Prepared.(*prepared), record{stats: o.Stats}
-			if err := errors.Join(put("results", []byte(o.Query), p.result), put("changes", key8(f.changes), p.delta), put("stats", []byte(o.Query), r.append(nil))); err != nil {
+			if err := errors.Join(put("results", []byte(o.Query), p.result), put("changes", key8(f.changes), p.delta),
+				put("stats", []byte(o.Query), r.append(nil))); err != nil {
 				return err
 			}
 		}
@@ -343,8 +344,9 @@ func BenchmarkSearch(b *testing.B) {
 			"SELECT ?item ?label ?place WHERE {\n  ?item wdt:P31 wd:Q%d ;\n    wdt:P276 ?place .\n  ?item rdfs:label ?label\n"+
 			"  FILTER (LANG(?label) = \"en\" && STRLEN(?label) > %d)\n  OPTIONAL { ?item wdt:P571 ?since }\n}\nORDER BY ?label LIMIT 500", i, i%7)
 		size += len(text)
-		return registry.Query{ID: fmt.Sprintf("q_%026d", i), Endpoint: "city", Text: text, Normal: text, Constants: []string{fmt.Sprint("http://www.wikidata.org/entity/Q", i)},
-			Holders: []registry.Holder{{Caller: "app", Name: fmt.Sprint("items ", i), Tags: []string{"items"}, Since: start}}}
+		return registry.Query{ID: fmt.Sprintf("q_%026d", i), Endpoint: "city", Text: text, Normal: text,
+			Constants: []string{fmt.Sprint("http://www.wikidata.org/entity/Q", i)},
+			Holders:   []registry.Holder{{Caller: "app", Name: fmt.Sprint("items ", i), Tags: []string{"items"}, Since: start}}}
 	})
 	for _, c := range []struct {
 		name   string

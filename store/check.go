@@ -184,7 +184,8 @@ func (c *checker) registration(_, id, v []byte) {
 
 func (c *checker) hold(caller string, more registry.Holdings) {
 	h := c.holdings[caller]
-	c.holdings[caller] = registry.Holdings{Queries: h.Queries + more.Queries, Bytes: h.Bytes + more.Bytes, Profiles: h.Profiles + more.Profiles}
+	c.holdings[caller] = registry.Holdings{Queries: h.Queries + more.Queries, Bytes: h.Bytes + more.Bytes, Profiles: h.Profiles +
+		more.Profiles}
 }
 
 func (c *checker) statistics(_, id, _ []byte) {
@@ -272,7 +273,8 @@ func (c *checker) change(bucket, k, v []byte) {
 	if err != nil {
 		c.found("%v", err)
 	} else {
-		c.is(string(c.tx.Bucket(bOffsets).Get(key8(l.offset))) == string(k), "change %d of %s: not to be found by its offset %d", l.seq, l.query, l.offset)
+		c.is(string(c.tx.Bucket(bOffsets).Get(key8(l.offset))) == string(k), "change %d of %s: not to be found by its offset %d", l.seq,
+			l.query, l.offset)
 	}
 	if c.before != nil && number(c.before) == number(k) {
 		c.old++
@@ -294,7 +296,8 @@ func (c *checker) subscription(_, k, v []byte) {
 	for key, m := cur.Seek(k); bytes.HasPrefix(key, k) && key != nil; key, m = cur.Next() {
 		n, size = n+1, size+int64(len(m))
 	}
-	c.is(n == s.Stored && size == s.Bytes, "subscription %s: %d messages of %d bytes are counted, %d of %d bytes are there", k, s.Stored, s.Bytes, n, size)
+	c.is(n == s.Stored && size == s.Bytes, "subscription %s: %d messages of %d bytes are counted, %d of %d bytes are there", k,
+		s.Stored, s.Bytes, n, size)
 }
 
 func (c *checker) rule(_, id, v []byte) {
@@ -341,7 +344,8 @@ func (c *checker) profile(_, id, v []byte) {
 // ofProfile checks that an entry of a profile's rounds has an owner.
 func (c *checker) ofProfile(bucket, k, _ []byte) {
 	serial := number(k)
-	c.is(c.known[serial] || c.tx.Bucket(bPurge).Get(purgeKey(purgeRounds, serial)) != nil, "%s: number %d belongs to no profile", bucket, serial)
+	c.is(c.known[serial] || c.tx.Bucket(bPurge).Get(purgeKey(purgeRounds, serial)) != nil, "%s: number %d belongs to no profile",
+		bucket, serial)
 }
 
 func (c *checker) rounds(n *storedProfile, p *storedProgress) {

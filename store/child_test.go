@@ -25,7 +25,8 @@ import (
 // limited in size.
 const childTask, childDir = "FRESHET_STORE_CHILD", "FRESHET_STORE_DIR"
 
-var childTasks = map[string]func(d *DB) error{"write": writeForever, "full": writeUntilFull, "rounds": captureForever, "window": runKillLoop, "migrate": func(*DB) error { return nil }, "replay": followForever, "wait": writeWhileFull}
+var childTasks = map[string]func(d *DB) error{"write": writeForever, "full": writeUntilFull, "rounds": captureForever,
+	"window": runKillLoop, "migrate": func(*DB) error { return nil }, "replay": followForever, "wait": writeWhileFull}
 
 func childMain() bool {
 	task := childTasks[os.Getenv(childTask)]

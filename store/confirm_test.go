@@ -102,7 +102,8 @@ func TestReadsOfDeposedNode(t *testing.T) {
 	}
 	_, err = b.History.After("q_known", st.Position, 10)
 	var p *registry.Problem
-	if !errors.Is(err, ErrNoJournal) || !errors.As(err, &p) || p.Kind != registry.KindUnavailable || p.RetryAfter <= 0 || !strings.Contains(p.Detail, "is cut off") {
+	if !errors.Is(err, ErrNoJournal) || !errors.As(err, &p) || p.Kind != registry.KindUnavailable || p.RetryAfter <= 0 ||
+		!strings.Contains(p.Detail, "is cut off") {
 		t.Errorf("a position from elsewhere: %v", err)
 	}
 	j.cut(false, false)

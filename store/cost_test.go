@@ -50,7 +50,8 @@ func startTown(b testing.TB, queries, rows int) *town {
 	w := &town{d: open(b, b.TempDir(), Options{}), body: rowsBody(rows, 0)}
 	ep := httptest.NewServer(w)
 	b.Cleanup(ep.Close)
-	e := registry.Endpoint{Name: "city", URL: ep.URL, Slot: "never", Budget: registry.Duration(time.Hour), Timeout: registry.Duration(time.Minute), Policy: "rr"}.WithDefaults()
+	e := registry.Endpoint{Name: "city", URL: ep.URL, Slot: "never", Budget: registry.Duration(time.Hour),
+		Timeout: registry.Duration(time.Minute), Policy: "rr"}.WithDefaults()
 	var err error
 	if w.client, err = endpoint.New(e, endpoint.Options{}); err != nil {
 		b.Fatal(err)
@@ -96,7 +97,8 @@ func rowsBody(rows, version int) []byte {
 		if i == rows/2 {
 			n += version
 		}
-		fmt.Fprintf(&b, `{"s":{"type":"uri","value":"http://example.org/station/%d"},"label":{"type":"literal","xml:lang":"en","value":"Station number %d"},"n":{"type":"literal","datatype":"http://www.w3.org/2001/XMLSchema#integer","value":"%d"}}`, i, i, n)
+		fmt.Fprintf(&b, `{"s":{"type":"uri","value":"http://example.org/station/%d"},"label":{"type":"literal","xml:lang":"en",`+
+			`"value":"Station number %d"},"n":{"type":"literal","datatype":"http://www.w3.org/2001/XMLSchema#integer","value":"%d"}}`, i, i, n)
 	}
 	b.WriteString("]}}")
 	return b.Bytes()

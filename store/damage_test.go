@@ -35,7 +35,8 @@ func TestEmptyFileIsRefused(t *testing.T) {
 		if d, err := Open(dir, Options{}); err == nil {
 			t.Errorf("%d bytes: opened", size)
 			d.Close()
-		} else if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "put a backup in its place") || strings.Contains(err.Error(), "\n") {
+		} else if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "put a backup in its place") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, good[:size]) {

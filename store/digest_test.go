@@ -26,8 +26,10 @@ func digestsFromList(t *testing.T, d *DB, text string) (out []registry.QueryDige
 			if err != nil {
 				t.Fatal(err)
 			}
-			x := registry.QueryDigest{ID: it.Query.ID, Endpoint: it.Query.Endpoint, Name: it.Query.NameFor(""), Tags: it.Query.Tags(), State: it.Status.State,
-				CheckedAt: it.Status.CheckedAt, ChangedAt: it.Status.ChangedAt, Executions: it.Status.Executions, Changes: it.Status.Changes, Median: it.Status.Median}
+			x := registry.QueryDigest{ID: it.Query.ID, Endpoint: it.Query.Endpoint, Name: it.Query.NameFor(""), Tags: it.Query.Tags(),
+				State:     it.Status.State,
+				CheckedAt: it.Status.CheckedAt, ChangedAt: it.Status.ChangedAt, Executions: it.Status.Executions, Changes: it.Status.Changes,
+				Median: it.Status.Median}
 			for _, h := range it.Query.Holders {
 				x.Holders = append(x.Holders, h.Caller)
 			}

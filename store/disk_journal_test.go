@@ -47,7 +47,8 @@ func TestReadsOnFullDiskOfANode(t *testing.T) {
 	_ = d.disk.markFull(errors.New("no space left"), 0)
 	began := d.Applied()
 	_, err := d.Queries.Query("unknown")
-	if p, ok := errors.AsType[*registry.Problem](err); !ok || p.Kind != registry.KindUnavailable || !strings.Contains(p.Detail, "disk is full") || p.RetryAfter <= 0 {
+	if p, ok := errors.AsType[*registry.Problem](err); !ok || p.Kind != registry.KindUnavailable || !strings.Contains(p.Detail,
+		"disk is full") || p.RetryAfter <= 0 {
 		t.Errorf("a query that is not known: %v", err)
 	}
 	if _, err := d.Queries.Query("q_a"); err != nil {

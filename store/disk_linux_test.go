@@ -71,7 +71,8 @@ func recordRandom(d *DB, slot uint64, size int) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(stats, old, "q_a", slot, result)}, Slot: &scheduler.Slot{Endpoint: "city", Number: slot}})
+	_, err = d.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(stats, old, "q_a", slot, result)},
+		Slot: &scheduler.Slot{Endpoint: "city", Number: slot}})
 	return err
 }
 
@@ -236,7 +237,8 @@ func TestKilledOnFullDisk(t *testing.T) {
 	if err := recordRandom(d, acknowledged+1, 10); !errors.Is(err, registry.ErrReadOnly) {
 		t.Errorf("a write on a full disk: %v", err)
 	}
-	if _, err := d.Queries.EditQuery("q_b", func(q *registry.Query, _ bool) error { q.Holders = nil; return nil }); !errors.Is(err, registry.ErrReadOnly) {
+	if _, err := d.Queries.EditQuery("q_b", func(q *registry.Query, _ bool) error { q.Holders = nil; return nil }); !errors.Is(err,
+		registry.ErrReadOnly) {
 		t.Errorf("a removal before the generation is renewed: %v", err)
 	}
 	if err := d.Close(); err != nil {

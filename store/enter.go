@@ -176,7 +176,8 @@ var (
 	errEmpty = errors.New("the journal was begun by a store that had data already, and this one is empty: " +
 		"run freshet cluster rebuild with the URL of a running member, and start this node again. " +
 		"If the cluster is new, and no majority of its members runs yet: " +
-		"stop all, copy the freshet.db of the server with the data into the empty data directory of each other node, remove their directories named journal, and start them all")
+		"stop all, copy the freshet.db of the server with the data into the empty data directory of each other node, remove their " +
+		"directories named journal, and start them all")
 )
 
 // A beginning is the first command of a journal. It gives all nodes the same epoch and seed.
@@ -283,7 +284,8 @@ func schemaVersion(tx *bbolt.Tx) (uint64, error) {
 	}
 	if v < firstSchema || v > currentSchema() {
 		return 0, fmt.Errorf("%w %d: this program knows %d to %d; use the freshet that wrote the file, or a newer one, "+
-			"or move its registrations: 'freshet store export' with that one, 'freshet store import' with this one", ErrSchema, v, firstSchema, currentSchema())
+			"or move its registrations: 'freshet store export' with that one, 'freshet store import' with this one", ErrSchema, v,
+			firstSchema, currentSchema())
 	}
 	return v, nil
 }

@@ -81,7 +81,8 @@ func expectContinues(t *testing.T, dir, epoch string, want bool) {
 		if _, err := d.History.Latest("q_a"); !errors.Is(err, registry.ErrNotFound) {
 			t.Fatalf("a change of the epoch before is still the latest: %v", err)
 		}
-		if _, err := d.History.After("q_a", registry.Position{Epoch: epoch + strings.TrimPrefix(was.Epoch, d.Epoch()), Seq: 1}, 10); gap(err) != registry.OtherEpoch {
+		if _, err := d.History.After("q_a", registry.Position{Epoch: epoch + strings.TrimPrefix(was.Epoch, d.Epoch()), Seq: 1},
+			10); gap(err) != registry.OtherEpoch {
 			t.Fatalf("a position of the epoch before: %v", err)
 		}
 		if _, err := d.History.All(registry.Offset{Epoch: epoch, Seq: 1}, 10); gap(err) != registry.OtherEpoch {

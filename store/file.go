@@ -283,7 +283,8 @@ func (d *diskState) room() error {
 	if !known || free >= reserve {
 		return nil
 	}
-	return registry.StorageFull(fmt.Sprintf("%d MiB of the server's disk are free, and limits.reserve keeps %d MiB: make room there, or lower the setting; what is registered goes on",
+	return registry.StorageFull(fmt.Sprintf("%d MiB of the server's disk are free, and limits.reserve keeps %d MiB: make room "+
+		"there, or lower the setting; what is registered goes on",
 		free>>20, reserve>>20))
 }
 

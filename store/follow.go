@@ -131,7 +131,8 @@ func (d *DB) CatchUp() error {
 		return err
 	}
 	if !d.others.wait(catchUpWait) {
-		return &registry.Problem{Kind: registry.KindUnavailable, Detail: "this node lags behind the others: ask another node, or ask again", RetryAfter: time.Second}
+		return &registry.Problem{Kind: registry.KindUnavailable, Detail: "this node lags behind the others: ask another node, or " +
+			"ask again", RetryAfter: time.Second}
 	}
 	return nil
 }

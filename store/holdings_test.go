@@ -20,13 +20,15 @@ func TestProfilesWithin(t *testing.T) {
 	c := newCluster(t, 1, 3)
 	add := func(d *DB, owner, id string, b registry.Bounds) error {
 		_, err := d.Profiles.EditProfile(id, b, func(p *registry.Profile, _ bool) error {
-			*p = registry.Profile{ID: id, Endpoint: "e", Owner: owner, Name: p.Name + "x", Items: []registry.Item{{Query: "q", When: registry.When{Changed: "q",
-				Where: []registry.Condition{{Var: "12345678", Op: "=", Value: "12"}}}}}}
+			*p = registry.Profile{ID: id, Endpoint: "e", Owner: owner, Name: p.Name + "x",
+				Items: []registry.Item{{Query: "q", When: registry.When{Changed: "q",
+					Where: []registry.Condition{{Var: "12345678", Op: "=", Value: "12"}}}}}}
 			return nil
 		})
 		return err
 	}
-	size := (&registry.Profile{Items: []registry.Item{{When: registry.When{Where: []registry.Condition{{Var: "12345678", Op: "=", Value: "12"}}}}}}).Size()
+	size := (&registry.Profile{Items: []registry.Item{{When: registry.When{Where: []registry.Condition{{Var: "12345678", Op: "=",
+		Value: "12"}}}}}}).Size()
 	if size == 0 {
 		t.Fatal("the profiles have no size")
 	}
@@ -34,7 +36,8 @@ func TestProfilesWithin(t *testing.T) {
 		p, ok := errors.AsType[*registry.Problem](err)
 		return ok && p.Kind == registry.KindQuota && strings.Contains(p.Detail, setting)
 	}
-	for setting, bounds := range map[string]registry.Bounds{"limits.token_profiles": {TokenProfiles: most}, "limits.token_bytes": {TokenBytes: most*size + 1}} {
+	for setting, bounds := range map[string]registry.Bounds{"limits.token_profiles": {TokenProfiles: most},
+		"limits.token_bytes": {TokenBytes: most*size + 1}} {
 		bounds.Caller = setting
 		var made atomic.Int64
 		var group sync.WaitGroup

@@ -82,12 +82,14 @@ func (c *cluster) everything(d *DB, n int) {
 		c.t.Fatal(err)
 	}
 	state.Version, state.Happened, state.Kept = was.State.Version+1, uint64(n), len(state.Events)
-	c.must(d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{rule}, States: map[string]*registry.RuleChange{"full": &state}, Queue: []registry.AlertMessage{message}, Remove: []string{"none"}}))
+	c.must(d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{rule}, States: map[string]*registry.RuleChange{"full": &state},
+		Queue: []registry.AlertMessage{message}, Remove: []string{"none"}}))
 	node := full[registry.Node](n)
 	c.must(d.Leases.Join(node))
 	c.must(d.Leases.Beat(node))
 	must(d.Leases.Take(node, []Claim{{Key: fmt.Sprint("shard/full", n)}}))
-	c.must(d.Ledger.RecordFeed(scheduler.FeedBatch{Feed: "full", State: proof.Feed{Cursor: fmt.Sprint(n)}, Touched: map[string]proof.Touch{query: {Feed: "full"}}}))
+	c.must(d.Ledger.RecordFeed(scheduler.FeedBatch{Feed: "full", State: proof.Feed{Cursor: fmt.Sprint(n)},
+		Touched: map[string]proof.Touch{query: {Feed: "full"}}}))
 	must(d.Secret("full", func() string { return fmt.Sprint("secret ", n) }))
 	c.batch(d, endpoint, query, profile, n)
 }
@@ -111,7 +113,8 @@ func (c *cluster) batch(d *DB, endpoint, query, profile string, n int) {
 	model := full[rounds.Model](n)
 	model.Query = query
 	proved := full[proof.Endpoint](n)
-	b := scheduler.Batch{Outcomes: []scheduler.Outcome{o}, Slot: &slot, Health: &health, Policy: &learnt, Cohorts: []cohort.State{full[cohort.State](n)},
+	b := scheduler.Batch{Outcomes: []scheduler.Outcome{o}, Slot: &slot, Health: &health, Policy: &learnt,
+		Cohorts:        []cohort.State{full[cohort.State](n)},
 		DroppedCohorts: []string{"none"}, Rounds: []registry.Round{round}, Models: []rounds.Model{model}, Proof: &proved}
 	var known bool
 	c.must(d.view(func(tx *bbolt.Tx) error {

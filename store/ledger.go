@@ -64,7 +64,8 @@ func (d *Ledger) Prepare(stop func() error, r *diff.Result, delta *diff.Delta) (
 		return nil, err
 	}
 	if r := d.replica; r != nil && int64(p.size()) > largestResult(r.Largest()) {
-		return nil, fmt.Errorf("%w: with what has changed it takes %d MiB, and a journal has room for %d MiB: add a LIMIT to the query, or divide it into several",
+		return nil, fmt.Errorf("%w: with what has changed it takes %d MiB, and a journal has room for %d MiB: add a LIMIT to the "+
+			"query, or divide it into several",
 			scheduler.ErrTooLarge, p.size()>>20, largestResult(r.Largest())>>20)
 	}
 	return &p, nil

@@ -107,7 +107,8 @@ func TestList(t *testing.T) {
 		t.Fatalf("%d items, %v", len(items), err)
 	}
 	remove(t, d, cursor)
-	if items, _, err = d.Catalog.List(registry.QueryFilter{Endpoint: "city"}, cursor, 1); err != nil || len(items) != 1 || items[0].Query.ID != "q_000004" {
+	if items, _, err = d.Catalog.List(registry.QueryFilter{Endpoint: "city"}, cursor, 1); err != nil || len(items) != 1 ||
+		items[0].Query.ID != "q_000004" {
 		t.Fatalf("after %s comes %+v, %v", cursor, items, err)
 	}
 	if items, next, err := d.Catalog.List(registry.QueryFilter{}, "", 0); err != nil || len(items) != 0 || next != "" {
@@ -180,7 +181,8 @@ func TestStatus(t *testing.T) {
 		{nil, policy.Stats{}, registry.New, 0, ""},
 		{nil, policy.Stats{Failures: 2, LastRun: run(registry.Throttled)}, registry.New, 0, "what went wrong"},
 		{nil, policy.Stats{Failures: 2, IncompleteSince: now, LastRun: run(registry.Timeout)}, registry.Failing, 0, "what went wrong"},
-		{nil, policy.Stats{Executions: 2, Failures: 1, IncompleteSince: now, LastRun: run(registry.Rejected)}, registry.Failing, 0, "what went wrong"},
+		{nil, policy.Stats{Executions: 2, Failures: 1, IncompleteSince: now, LastRun: run(registry.Rejected)}, registry.Failing, 0,
+			"what went wrong"},
 		{nil, policy.Stats{Executions: 3, LastRun: run(registry.Unchanged), Samples: times(9, 1, 4)}, registry.Live, 4 * time.Millisecond, ""},
 		{nil, policy.Stats{Executions: 2, LastRun: run(registry.Changed), Samples: times(9, 2)}, registry.Live, 5500 * time.Microsecond, ""},
 		{nil, policy.Stats{Executions: 2, Failures: 1, LastRun: run(registry.Partial)}, registry.Stale, 0, "what went wrong"},
@@ -214,7 +216,8 @@ func TestListLongTexts(t *testing.T) {
 	sizes := []int{10, 1, 5, 1, 1, 1, 1, 1, 7} // MiB
 	registerAll(t, d, len(sizes), func(i int) registry.Query {
 		want = append(want, fmt.Sprintf("q_%06d", i))
-		return registry.Query{ID: want[i], Endpoint: "city", Text: "ASK {} #" + strings.Repeat("x", sizes[i]<<20), Holders: []registry.Holder{{Caller: "app"}}}
+		return registry.Query{ID: want[i], Endpoint: "city", Text: "ASK {} #" + strings.Repeat("x", sizes[i]<<20),
+			Holders: []registry.Holder{{Caller: "app"}}}
 	})
 	var got []string
 	for cursor, more := "", true; more; more = cursor != "" {

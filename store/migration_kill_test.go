@@ -39,7 +39,8 @@ func TestKillInTheMigration(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
 	registerAll(t, d, n, func(i int) registry.Query {
-		return registry.Query{ID: fmt.Sprintf("q_%04d", i), Endpoint: "city", Text: "ASK {}", Normal: "ASK {}", CreatedAt: start, Holders: []registry.Holder{{Caller: "app", Since: start}}}
+		return registry.Query{ID: fmt.Sprintf("q_%04d", i), Endpoint: "city", Text: "ASK {}", Normal: "ASK {}", CreatedAt: start,
+			Holders: []registry.Holder{{Caller: "app", Since: start}}}
 	})
 	epoch, left := d.Epoch(), 0
 	if err := d.Close(); err != nil {

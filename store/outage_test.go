@@ -110,7 +110,8 @@ func TestOutage(t *testing.T) {
 			expect := func(what string, err error) {
 				t.Helper()
 				var p *registry.Problem
-				if !errors.Is(err, registry.ErrReadOnly) || !errors.Is(err, ErrNoJournal) || !errors.As(err, &p) || p.Kind != registry.KindUnavailable || p.RetryAfter <= 0 {
+				if !errors.Is(err, registry.ErrReadOnly) || !errors.Is(err, ErrNoJournal) || !errors.As(err, &p) ||
+					p.Kind != registry.KindUnavailable || p.RetryAfter <= 0 {
 					t.Errorf("%s: %v", what, err)
 				}
 			}

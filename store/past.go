@@ -378,7 +378,8 @@ const (
 // number of changes, and returns the oldest version that it has examined, the zero Version
 // if it has examined none. The zero Version is for a row that was there before, too. A row with a blank node has no origin, since its
 // label means nothing outside one result: do not ask for it.
-func (d *History) Origins(ctx context.Context, query string, at registry.Position, rows diff.Rows) (origins []registry.Version, oldest registry.Version, err error) {
+func (d *History) Origins(ctx context.Context, query string, at registry.Position, rows diff.Rows) (origins []registry.Version,
+	oldest registry.Version, err error) {
 	origins = make([]registry.Version, len(rows))
 	missing := map[string][]int{}
 	for i, row := range rows {

@@ -16,7 +16,8 @@ import (
 // average, as multiples of that of the current result. bytes/log is the size of the
 // snapshots in relation to the changes.
 func BenchmarkPast(b *testing.B) {
-	for _, x := range []struct{ rows, edits, changes int }{{1, 1, 10_000}, {10, 1, 10_000}, {100, 1, 3000}, {1000, 1, 2000}, {1000, 100, 1200}, {10_000, 1, 1100}, {10_000, 100, 1100}} {
+	for _, x := range []struct{ rows, edits, changes int }{{1, 1, 10_000}, {10, 1, 10_000}, {100, 1, 3000}, {1000, 1, 2000},
+		{1000, 100, 1200}, {10_000, 1, 1100}, {10_000, 100, 1100}} {
 		b.Run(fmt.Sprintf("rows=%d/edits=%d", x.rows, x.edits), func(b *testing.B) {
 			d, at := pastOf(b, x.rows, x.edits, x.changes)
 			read := func(seq uint64) {

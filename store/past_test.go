@@ -43,7 +43,8 @@ var pastForms = map[string]struct {
 
 func newPastTest(t *testing.T, seed uint64, o Options) *pastTest {
 	t.Logf("seed %d", seed)
-	p := &pastTest{T: t, rnd: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), now: start, states: map[string][]oldState{}, rows: map[string][]int{}}
+	p := &pastTest{T: t, rnd: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), now: start, states: map[string][]oldState{},
+		rows: map[string][]int{}}
 	o.Now = func() time.Time { return p.now }
 	p.opts = o
 	p.d = open(t, p.dir, o)
@@ -147,7 +148,8 @@ func (p *pastTest) verify(id string) (snapshots int) {
 		if !bytes.Equal(got.Document(), want.document) || got.Hash() != want.hash {
 			p.Fatalf("%s: state %d of %d is %s, want %s", id, at.Seq, last.Seq, got.Document(), want.document)
 		}
-		if then, err := p.d.History.Place(id, registry.Moment{Time: want.at}); err != nil || p.opts.Now != nil && !states[then.Seq-1].at.Equal(want.at) {
+		if then, err := p.d.History.Place(id, registry.Moment{Time: want.at}); err != nil || p.opts.Now != nil &&
+			!states[then.Seq-1].at.Equal(want.at) {
 			p.Fatalf("%s: at %s the state is %d, want %d: %v", id, want.at, then.Seq, at.Seq, err)
 		}
 		if before != nil { // the difference leads from one state to the next
@@ -206,7 +208,8 @@ func (p *pastTest) snapshots() (n int) {
 // Every state that the log reaches is exactly what it was, whatever the retention, over
 // restarts.
 func TestPastStatesAreExact(t *testing.T) {
-	for seed, o := range []Options{{}, {Retention: Retention{Changes: 30}}, {Retention: Retention{Bytes: 20_000}}, {Retention: Retention{Age: time.Hour}}} {
+	for seed, o := range []Options{{}, {Retention: Retention{Changes: 30}}, {Retention: Retention{Bytes: 20_000}},
+		{Retention: Retention{Age: time.Hour}}} {
 		t.Run(fmt.Sprint(o.Retention), func(t *testing.T) {
 			p := newPastTest(t, uint64(seed)+7, o)
 			most := 0
@@ -281,7 +284,8 @@ func TestPastMoments(t *testing.T) {
 	if _, err := d.History.Place("q_none", seq(1)); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("an unknown query: %v", err)
 	}
-	if list, err := d.History.Versions("q_a", 3, 10); err != nil || len(list) != 2 || list[0].Seq != 4 || !list[0].Time.Equal(start.Add(3*time.Minute)) {
+	if list, err := d.History.Versions("q_a", 3, 10); err != nil || len(list) != 2 || list[0].Seq != 4 ||
+		!list[0].Time.Equal(start.Add(3*time.Minute)) {
 		t.Errorf("the versions after 3: %+v, %v", list, err)
 	}
 

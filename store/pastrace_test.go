@@ -70,7 +70,8 @@ func TestRetentionBesideReads(t *testing.T) {
 		age   uint64 // of the state, in changes after the oldest that is kept
 		calls int    // 0: before the read begins
 		drops int
-	}{{0, 0, 0}, {2, 0, 20}, {0, pageEntries + 1, 30}, {0, 0, 1}, {5, 0, 5}, {5, 0, 6}, {0, 1, 1}, {0, 1, 40}, {40, 1, 40}, {3, pageEntries + 1, 10}, {10, pageEntries + 1, 10}, {0, 2*pageEntries + 1, 20}} {
+	}{{0, 0, 0}, {2, 0, 20}, {0, pageEntries + 1, 30}, {0, 0, 1}, {5, 0, 5}, {5, 0, 6}, {0, 1, 1}, {0, 1, 40}, {40, 1, 40},
+		{3, pageEntries + 1, 10}, {10, pageEntries + 1, 10}, {0, 2*pageEntries + 1, 20}} {
 		at := oldest() + x.age
 		var r route
 		if err := d.Ledger.view(func(tx *bbolt.Tx) error {

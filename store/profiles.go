@@ -39,7 +39,8 @@ func (d *ProfileStore) FindProfile(owner, name string, most int) (list []registr
 }
 
 // EditProfile implements registry.ProfileStore.
-func (d *ProfileStore) EditProfile(id string, b registry.Bounds, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
+func (d *ProfileStore) EditProfile(id string, b registry.Bounds, edit func(p *registry.Profile,
+	found bool) error) (registry.Profile, error) {
 	var e *profileEdit
 	_, err := d.execute(func(tx *bbolt.Tx) (command, error) {
 		e = &profileEdit{ID: id}

@@ -86,7 +86,8 @@ func (d *QueryStore) LiveHolds() (holds []registry.LiveHold, err error) {
 }
 
 // EditQueries implements registry.QueryStore. An edit without effect assigns no revision.
-func (d *QueryStore) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
+func (d *QueryStore) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query,
+	found bool) error) (registry.Query, error) {
 	e := &queryEdit{Names: n, edit: edit}
 	_, err := d.execute(func(tx *bbolt.Tx) (command, error) {
 		if err := e.prepare(tx, d.disk.room); err != nil {

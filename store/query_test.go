@@ -63,7 +63,8 @@ func TestEditQuery(t *testing.T) {
 		ID: "q_a", Endpoint: "city", Text: "SELECT *", Normal: "select *", Form: diff.Select, Ordered: true, OrderKeys: []string{"s"}, Limit: -1,
 		DefaultGraphs: []string{"http://g"}, Constants: []string{"http://c"}, Warnings: []registry.Warning{{Code: "c", Message: "m", Line: 1}},
 		CreatedAt: start, Pause: &registry.Pause{By: "ops", At: at}, Refreshes: 3,
-		Holders: []registry.Holder{{Caller: "app", Name: "n", Tags: []string{"t"}, Weight: 2, MaxStaleness: registry.Duration(time.Hour), From: &at, Since: start}},
+		Holders: []registry.Holder{{Caller: "app", Name: "n", Tags: []string{"t"}, Weight: 2,
+			MaxStaleness: registry.Duration(time.Hour), From: &at, Since: start}},
 	}
 	got, err := d.Queries.EditQuery("q_a", func(q *registry.Query, found bool) error {
 		if found || q.ID != "q_a" {
@@ -114,7 +115,8 @@ func TestEditQuery(t *testing.T) {
 func TestFindName(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	put(t, d, "q_z", "city", registry.Holder{Caller: "b", Name: "sensors"})
-	put(t, d, "q_a", "city", registry.Holder{Caller: "a", Name: "sensors", Public: true}, registry.Holder{Caller: "b", Name: "sensors"}, registry.Holder{Caller: "c"})
+	put(t, d, "q_a", "city", registry.Holder{Caller: "a", Name: "sensors", Public: true}, registry.Holder{Caller: "b",
+		Name: "sensors"}, registry.Holder{Caller: "c"})
 	put(t, d, "q_m", "city", registry.Holder{Caller: "a", Name: "sensors\x00b"})
 	expect := func(caller, name string, ids ...string) {
 		t.Helper()
@@ -159,7 +161,10 @@ func TestEditQueries(t *testing.T) {
 	put(t, d, "q_2", "city", registry.Holder{Caller: "a", Name: "n"}, registry.Holder{Caller: "b", Name: "n"})
 	put(t, d, "q_3", "port", registry.Holder{Caller: "a", Name: "else"})
 	put(t, d, "q_4", "city", registry.Holder{Caller: "b", Name: "n"})
-	if q, err := d.Queries.EditQueries(registry.Names{Query: "q_1", Caller: "a", Name: "n"}, func(*registry.Query, []*registry.Query, bool) error { return nil }); err != nil || q.ID != "q_1" {
+	if q, err := d.Queries.EditQueries(registry.Names{Query: "q_1", Caller: "a", Name: "n"}, func(*registry.Query, []*registry.Query,
+		bool) error {
+		return nil
+	}); err != nil || q.ID != "q_1" {
 		t.Fatalf("an edit that changes nothing returns %+v, %v", q, err)
 	}
 	n := registry.Names{Query: "q_new", Caller: "a", Name: "n", Instead: "q_3"}
@@ -224,7 +229,8 @@ func TestEndpoints(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
 	want := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:1/sparql", MaxBytes: 5, Headers: map[string]string{"A": "b"},
-		Auth: registry.Auth{Basic: &registry.Password{Username: "u", PasswordFile: "p"}}, Pause: &registry.Pause{By: "ops", At: start}}.WithDefaults()
+		Auth: registry.Auth{Basic: &registry.Password{Username: "u", PasswordFile: "p"}}, Pause: &registry.Pause{By: "ops",
+			At: start}}.WithDefaults()
 	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:2/sparql"}.WithDefaults()
 	edit := func(f func(c *registry.Configured, found bool) error) error {
 		_, err := d.Endpoints.EditEndpoint("city", f)
@@ -265,7 +271,8 @@ func TestSettingsOfEarlierVersions(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
 	if err := d.edit(func(tx *bbolt.Tx) (bool, error) {
-		return false, tx.Bucket(bEndpoints).Put([]byte("city"), []byte(`{"endpoint":{"name":"city","url":"http://127.0.0.1:1/"},"file":{"name":"city","url":"http://127.0.0.1:1/"}}`))
+		return false, tx.Bucket(bEndpoints).Put([]byte("city"),
+			[]byte(`{"endpoint":{"name":"city","url":"http://127.0.0.1:1/"},"file":{"name":"city","url":"http://127.0.0.1:1/"}}`))
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -406,7 +413,8 @@ func TestRecordForARemovedEndpoint(t *testing.T) {
 	putEndpointURL(t, d, "city", "")
 	putEndpointURL(t, d, "city", "http://127.0.0.1:2/")
 	put(t, d, "q_a", "city")
-	late := scheduler.Batch{Space: old.Space, Slot: &scheduler.Slot{Endpoint: "city", Number: 7}, Health: &registry.Health{State: registry.HealthFailing},
+	late := scheduler.Batch{Space: old.Space, Slot: &scheduler.Slot{Endpoint: "city", Number: 7},
+		Health: &registry.Health{State: registry.HealthFailing},
 		Policy: &scheduler.PolicyState{Policy: "hybrid", State: []float64{1}}}
 	if _, err := d.Ledger.Record("city", late); err != nil {
 		t.Fatal(err)

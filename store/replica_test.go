@@ -137,7 +137,8 @@ func newCluster(t *testing.T, seed uint64, nodes int) *cluster {
 }
 
 func newClusterOn(t *testing.T, engine func(node int) journal.Journal, seed uint64, nodes int) *cluster {
-	c := &cluster{t: t, engine: engine, random: rand.New(rand.NewPCG(seed, 1)), now: start, held: map[string]string{}, last: map[string]uint64{}, seen: map[uint64]string{}}
+	c := &cluster{t: t, engine: engine, random: rand.New(rand.NewPCG(seed, 1)), now: start, held: map[string]string{},
+		last: map[string]uint64{}, seen: map[uint64]string{}}
 	for i := range nodes {
 		c.dirs = append(c.dirs, t.TempDir())
 		c.stores = append(c.stores, nil)
@@ -187,7 +188,8 @@ func (c *cluster) step(n int) {
 	id := fmt.Sprint("q", r.IntN(12), endpoint)
 	switch k := r.IntN(100); {
 	case k < 16:
-		put(c.t, d, id, endpoint, registry.Holder{Caller: fmt.Sprint("app", r.IntN(2)), Name: fmt.Sprint("n", r.IntN(4)), Live: r.IntN(4) == 0, Since: start})
+		put(c.t, d, id, endpoint, registry.Holder{Caller: fmt.Sprint("app", r.IntN(2)), Name: fmt.Sprint("n", r.IntN(4)),
+			Live: r.IntN(4) == 0, Since: start})
 		c.held[id] = endpoint
 	case k < 22:
 		remove(c.t, d, id)
@@ -201,7 +203,11 @@ func (c *cluster) step(n int) {
 			}
 		}
 	case k < 32:
-		_, err := d.Endpoints.EditEndpoint(endpoint, func(x *registry.Configured, _ bool) error { x.Endpoint.URL = fmt.Sprint("http://x/", n%3); return nil })
+		_, err := d.Endpoints.EditEndpoint(endpoint, func(x *registry.Configured,
+			_ bool) error {
+			x.Endpoint.URL = fmt.Sprint("http://x/", n%3)
+			return nil
+		})
 		c.must(err)
 	case k < 38:
 		c.subscriptions(d, n)
@@ -300,12 +306,14 @@ func (c *cluster) rules(d *DB, n int) {
 		if err != nil && !errors.Is(err, registry.ErrNotFound) {
 			c.t.Fatal(err)
 		}
-		state := registry.RuleState{Rows: n, Happened: was.State.Happened + 1, Events: []registry.RuleEvent{{Seq: uint64(n)}}, Alerts: map[string]*registry.Alert{fmt.Sprint("k", n%4): {Summary: fmt.Sprint(n)}}}
+		state := registry.RuleState{Rows: n, Happened: was.State.Happened + 1, Events: []registry.RuleEvent{{Seq: uint64(n)}},
+			Alerts: map[string]*registry.Alert{fmt.Sprint("k", n%4): {Summary: fmt.Sprint(n)}}}
 		e.States = map[string]*registry.RuleChange{id: state.Since(&was.State)}
 		e.Put = []registry.Rule{{ID: id, RuleSettings: registry.RuleSettings{Name: id}}}
 	}
 	c.must(d.Rules.EditRules(&e))
-	c.must(d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver(id), Do: func(s *registry.Subscription, _ bool) error {
+	c.must(d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver(id), Do: func(s *registry.Subscription,
+		_ bool) error {
 		if s.Drop = []uint64{s.Newest}; n%5 == 0 {
 			s.State = registry.Ended
 		}
@@ -314,7 +322,8 @@ func (c *cluster) rules(d *DB, n int) {
 	if d.replica == nil && e.Remove == nil {
 		return // without a journal the caller sees to it that names are unique
 	}
-	if err := d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{{ID: "other", RuleSettings: registry.RuleSettings{Name: id}}}}); (err == nil) != (e.Remove != nil) {
+	if err := d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{{ID: "other",
+		RuleSettings: registry.RuleSettings{Name: id}}}}); (err == nil) != (e.Remove != nil) {
 		c.t.Fatalf("a second rule with the name %s: %v", id, err)
 	} else if err == nil {
 		c.must(d.Rules.EditRules(&registry.RuleEdit{Remove: []string{"other"}}))
@@ -337,7 +346,8 @@ func (c *cluster) profile(d *DB, endpoint string) {
 		}
 		p.Name = name
 		if p.Items = nil; !removes {
-			p.Items = []registry.Item{{Query: "q1" + endpoint, When: registry.When{Predicted: true}}, {Query: "q2" + endpoint, When: registry.When{Changed: "q1" + endpoint}}}
+			p.Items = []registry.Item{{Query: "q1" + endpoint, When: registry.When{Predicted: true}},
+				{Query: "q2" + endpoint, When: registry.When{Changed: "q1" + endpoint}}}
 		}
 		return nil
 	})
@@ -378,7 +388,8 @@ func (c *cluster) record(d *DB, endpoint string) {
 		c.last[id]++
 		state := []registry.RoundState{registry.RoundOpen, registry.RoundCaptured, registry.RoundExpired}[r.IntN(3)]
 		b.Rounds = append(b.Rounds, registry.Round{Profile: id, Number: c.last[id], State: state, OpenedAt: c.now, EndedAt: c.now, Slot: c.slot,
-			Intervals: []registry.Interval{{Query: "q1" + endpoint, First: c.slot, From: c.now, Done: &registry.Execution{At: c.now, Slot: c.slot}}}})
+			Intervals: []registry.Interval{{Query: "q1" + endpoint, First: c.slot, From: c.now, Done: &registry.Execution{At: c.now,
+				Slot: c.slot}}}})
 	}
 	if r.IntN(2) == 0 {
 		b.Health = &registry.Health{State: registry.HealthFailing, Failures: r.IntN(9), Since: c.now}
@@ -514,7 +525,8 @@ func TestReplicasTogether(t *testing.T) {
 		p, err3 := d.Profiles.Profile("p")
 		e, err4 := d.Endpoints.Endpoint("e")
 		base := registry.Endpoint{}.WithDefaults().Budget
-		if err := errors.Join(err1, err2, err3, err4); err != nil || q.Refreshes != want || s.Deliveries != want || uint64(len(p.Items)) != want || uint64(e.Budget-base) != want && uint64(e.Budget) != want {
+		if err := errors.Join(err1, err2, err3, err4); err != nil || q.Refreshes != want || s.Deliveries != want ||
+			uint64(len(p.Items)) != want || uint64(e.Budget-base) != want && uint64(e.Budget) != want {
 			t.Fatalf("%d, %d, %d edits and a budget of %d, want %d: %v", q.Refreshes, s.Deliveries, len(p.Items), e.Budget, want, err)
 		}
 	}
@@ -663,7 +675,8 @@ func TestForeignJournal(t *testing.T) {
 	}{
 		{"the same", dir, log, nil, ""},
 		{"shortened", dir, logOf(t, "test", list[:3]...), journal.ErrShortened, "entries are missing at its end"},
-		{"altered", dir, logOf(t, "test", append(altered, journal.Entry{ID: "more", Command: list[2].Command})...), journal.ErrForeign, "not the journal that this node has applied"},
+		{"altered", dir, logOf(t, "test", append(altered, journal.Entry{ID: "more", Command: list[2].Command})...), journal.ErrForeign,
+			"not the journal that this node has applied"},
 		{"altered at the end", dir, logOf(t, "test", altered...), journal.ErrForeign, "not the journal that this node has applied"},
 		{"another name", dir, logOf(t, "other", list...), journal.ErrForeign, "cluster.name"},
 		{"another store", plain, log, errOther, "an empty data directory"},
@@ -775,7 +788,8 @@ func TestJournalOfCopies(t *testing.T) {
 	changes := []registry.Change{step(t, b, "city", "q_a", 2, "y")[0]}
 	c := open(t, second, Options{Journal: openJournal(t, log)})
 	changes = append(changes, step(t, c, "city", "q_a", 3, "z")...)
-	if changes[0].Seq != 2 || changes[1].Seq != 3 || changes[0].Epoch != changes[1].Epoch || !strings.HasPrefix(changes[0].Epoch, string(d.epoch)) {
+	if changes[0].Seq != 2 || changes[1].Seq != 3 || changes[0].Epoch != changes[1].Epoch || !strings.HasPrefix(changes[0].Epoch,
+		string(d.epoch)) {
 		t.Errorf("%+v", changes)
 	}
 	if _, err := d.History.After("q_a", registry.Position{Epoch: changes[0].Epoch, Seq: 1}, 5); err != nil {
@@ -852,7 +866,8 @@ func TestBatchForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &writer{endpoint: "city", now: start, keep: Retention{Changes: 3, Age: time.Hour, Bytes: 9}, b: &scheduler.Batch{Space: 4, Outcomes: outcomes, DroppedCohorts: []string{"k"}}}
+	w := &writer{endpoint: "city", now: start, keep: Retention{Changes: 3, Age: time.Hour, Bytes: 9}, b: &scheduler.Batch{Space: 4,
+		Outcomes: outcomes, DroppedCohorts: []string{"k"}}}
 	form, err := encodeCommand(w)
 	if err != nil {
 		t.Fatal(err)

@@ -90,7 +90,8 @@ func TestRetentionWithClockAhead(t *testing.T) {
 	slot := uint64(0)
 	record := func() {
 		slot++
-		b := scheduler.Batch{Outcomes: []scheduler.Outcome{next(t, d, "q_a", slot, bag(t, fmt.Sprint(slot)))}, Slot: &scheduler.Slot{Number: slot, Finished: now}}
+		b := scheduler.Batch{Outcomes: []scheduler.Outcome{next(t, d, "q_a", slot, bag(t, fmt.Sprint(slot)))},
+			Slot: &scheduler.Slot{Number: slot, Finished: now}}
 		if _, err := d.Ledger.Record("city", b); err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +143,8 @@ func TestRetentionWithClockAheadAfterKill(t *testing.T) {
 			put(t, d, "q_b", "port")
 			for slot := uint64(1); slot <= 3; slot++ {
 				now = now.Add(time.Minute)
-				b := scheduler.Batch{Outcomes: []scheduler.Outcome{next(t, d, "q_a", slot, bag(t, fmt.Sprint(slot)))}, Slot: &scheduler.Slot{Number: slot, Started: now}}
+				b := scheduler.Batch{Outcomes: []scheduler.Outcome{next(t, d, "q_a", slot, bag(t, fmt.Sprint(slot)))},
+					Slot: &scheduler.Slot{Number: slot, Started: now}}
 				if _, err := d.Ledger.Record("city", b); err != nil {
 					t.Fatal(err)
 				}

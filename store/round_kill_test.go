@@ -39,7 +39,8 @@ func captureForever(d *DB) error {
 func roundOf(slot uint64) registry.Round {
 	at := start.Add(time.Duration(slot) * time.Minute)
 	done := &registry.Execution{At: at, Slot: slot, Why: "interval"}
-	return registry.Round{Profile: "p_x", Number: slot, State: registry.RoundOpen, OpenedAt: at, Slot: slot, Trigger: registry.Cause{Query: "q_a"},
+	return registry.Round{Profile: "p_x", Number: slot, State: registry.RoundOpen, OpenedAt: at, Slot: slot,
+		Trigger:   registry.Cause{Query: "q_a"},
 		Intervals: []registry.Interval{{Query: "q_a", First: slot, Last: slot + 3, Done: done}, {Query: "q_b", First: slot, Last: slot + 3}}}
 }
 
@@ -110,7 +111,8 @@ func expectRounds(t *testing.T, d *DB, acknowledged uint64) uint64 {
 		t.Fatalf("at slot %d: %+v", last, n.Profiles)
 	}
 	at := d.epoch.of(1)
-	if x := n.Profiles[0].Open[0]; x.Number != last || x.Intervals[0].Done.Position.Seq != last || x.Trigger.Seq != last || x.Intervals[1].Done != nil {
+	if x := n.Profiles[0].Open[0]; x.Number != last || x.Intervals[0].Done.Position.Seq != last || x.Trigger.Seq != last ||
+		x.Intervals[1].Done != nil {
 		t.Fatalf("at slot %d the open round is %+v (%s)", last, x, at)
 	}
 	s, err := d.Rounds.ProfileStatus("p_x")
@@ -135,8 +137,10 @@ func expectRounds(t *testing.T, d *DB, acknowledged uint64) uint64 {
 		t.Fatal(err)
 	}
 	for i, r := range ends { // the newest ones, which retention keeps
-		if r.Position.Seq != captured-uint64(i) || r.Intervals[0].Done.Position.Seq != r.Number || r.Intervals[1].Done.Position.Seq != r.Number+1 {
-			t.Fatalf("round %d is capture %d of results %v and %v", r.Number, r.Position.Seq, r.Intervals[0].Done.Position, r.Intervals[1].Done.Position)
+		if r.Position.Seq != captured-uint64(i) || r.Intervals[0].Done.Position.Seq != r.Number ||
+			r.Intervals[1].Done.Position.Seq != r.Number+1 {
+			t.Fatalf("round %d is capture %d of results %v and %v", r.Number, r.Position.Seq, r.Intervals[0].Done.Position,
+				r.Intervals[1].Done.Position)
 		}
 	}
 	return last

@@ -64,7 +64,8 @@ func TestRoundRetention(t *testing.T) {
 			t.Errorf("after capture %d: %v, want %s", seq, err, reason)
 		}
 	}
-	if _, err := d.Rounds.Captured("p_1", registry.Position{Epoch: "other", Seq: 1}, 10); !errors.As(err, &gap) || gap.Reason != registry.OtherEpoch {
+	if _, err := d.Rounds.Captured("p_1", registry.Position{Epoch: "other", Seq: 1}, 10); !errors.As(err, &gap) ||
+		gap.Reason != registry.OtherEpoch {
 		t.Errorf("%v", err)
 	}
 	for seq, want := range map[uint64]int{7: 3, 8: 2, 10: 0} { // 7 was dropped, and all later ones are kept
@@ -85,7 +86,10 @@ func TestProfilesOfEndpoints(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
 	for _, name := range []string{"city", "coins"} {
-		if _, err := d.Endpoints.EditEndpoint(name, func(c *registry.Configured, _ bool) error { c.Endpoint.URL = "http://x/"; return nil }); err != nil {
+		if _, err := d.Endpoints.EditEndpoint(name, func(c *registry.Configured, _ bool) error {
+			c.Endpoint.URL = "http://x/"
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +111,8 @@ func TestProfilesOfEndpoints(t *testing.T) {
 	if fmt.Sprint(seen) != "[p_0 p_2 p_4]" {
 		t.Errorf("listed: %v", seen)
 	}
-	if list, _, _ := d.Rounds.ListProfiles(registry.ProfileFilter{Text: "NAME 3"}, "", 10); len(list) != 1 || list[0].Profile.ID != "p_3" || len(list[0].Status.Missing) != 1 {
+	if list, _, _ := d.Rounds.ListProfiles(registry.ProfileFilter{Text: "NAME 3"}, "", 10); len(list) != 1 ||
+		list[0].Profile.ID != "p_3" || len(list[0].Status.Missing) != 1 {
 		t.Errorf("by text: %+v", list)
 	}
 	if list, err := d.Profiles.FindProfile("app", "Name 2", 2); err != nil || len(list) != 1 || list[0].ID != "p_2" {
@@ -134,7 +139,8 @@ func TestProfilesOfEndpoints(t *testing.T) {
 		}
 	}
 	check(t, d)
-	if list, _, _ := d.Rounds.ListProfiles(registry.ProfileFilter{}, "", 10); len(list) != 3 || list[1].Profile.Name != "again" || list[1].Status.Rounds != 0 {
+	if list, _, _ := d.Rounds.ListProfiles(registry.ProfileFilter{}, "", 10); len(list) != 3 || list[1].Profile.Name != "again" ||
+		list[1].Status.Rounds != 0 {
 		t.Errorf("in the end: %+v", list)
 	}
 }
@@ -155,14 +161,16 @@ func TestRoundModel(t *testing.T) {
 				var b scheduler.Batch
 				for range 1 + random.IntN(3) {
 					number++
-					b.Rounds = append(b.Rounds, registry.Round{Profile: "p_1", Number: number, State: registry.RoundOpen, OpenedAt: start.Add(time.Hour), Intervals: []registry.Interval{{Query: "q"}}})
+					b.Rounds = append(b.Rounds, registry.Round{Profile: "p_1", Number: number, State: registry.RoundOpen,
+						OpenedAt: start.Add(time.Hour), Intervals: []registry.Interval{{Query: "q"}}})
 					waiting[number] = true
 				}
 				for n := uint64(1); n <= number; n++ {
 					if !waiting[n] || random.IntN(3) > 0 || n > number-uint64(len(b.Rounds)) && random.IntN(2) == 0 {
 						continue
 					}
-					r := registry.Round{Profile: "p_1", Number: n, State: registry.RoundExpired, OpenedAt: start.Add(time.Hour), EndedAt: start.Add(time.Duration(step) * time.Hour), Intervals: []registry.Interval{{Query: "q"}}}
+					r := registry.Round{Profile: "p_1", Number: n, State: registry.RoundExpired, OpenedAt: start.Add(time.Hour),
+						EndedAt: start.Add(time.Duration(step) * time.Hour), Intervals: []registry.Interval{{Query: "q"}}}
 					if random.IntN(2) == 0 {
 						r.State = registry.RoundCaptured
 					}

@@ -14,7 +14,8 @@ type RoundStore struct{ *boltFile }
 
 // ListProfiles returns a page of at most limit profiles after cursor in id order, and
 // the next cursor, "" at the end.
-func (d *RoundStore) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (items []registry.ListedProfile, next string, err error) {
+func (d *RoundStore) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (items []registry.ListedProfile,
+	next string, err error) {
 	if limit <= 0 {
 		return nil, "", nil
 	}
@@ -69,7 +70,8 @@ const lookAtRounds = 5000
 // Rounds returns a profile's rounds in a state ("": any) below a number (0: all),
 // newest first. next is the number to continue with, 0 at the end; a page may be
 // shorter than limit.
-func (d *RoundStore) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error) {
+func (d *RoundStore) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64,
+	err error) {
 	err = newestView(d.boltFile, func(tx *bbolt.Tx) error {
 		list, next = nil, 0
 		n, err := findProfile(tx, id)
@@ -193,7 +195,8 @@ func endOf(tx *bbolt.Tx, epoch storeEpoch, id string, p registry.Position) (stor
 }
 
 // readEnds reads the ends after a position in order.
-func readEnds(tx *bbolt.Tx, n *storedProfile, end uint64, limit int, keep func(*registry.Round) bool) (list []registry.RoundEnd, err error) {
+func readEnds(tx *bbolt.Tx, n *storedProfile, end uint64, limit int, keep func(*registry.Round) bool) (list []registry.RoundEnd,
+	err error) {
 	if limit <= 0 {
 		return nil, nil
 	}

@@ -183,7 +183,8 @@ func (r *ruleEdit) Apply(tx *bbolt.Tx) (err error) {
 		return err
 	}
 	for _, id := range e.Remove {
-		err := errors.Join(rules.Delete([]byte(id)), states.Delete([]byte(id)), deleteUntil(states, stateKey(id, "\x00", ""), stateKey(id, "\x01", "")))
+		err := errors.Join(rules.Delete([]byte(id)), states.Delete([]byte(id)), deleteUntil(states, stateKey(id, "\x00", ""),
+			stateKey(id, "\x01", "")))
 		if err != nil {
 			return err
 		}

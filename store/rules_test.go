@@ -28,10 +28,12 @@ func TestRules(t *testing.T) {
 		t.Errorf("%v %v", rules, err)
 	}
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	a := registry.Rule{ID: "rule_a", Caller: "app", CreatedAt: at, RuleSettings: registry.RuleSettings{Name: "a", Query: "q", When: "rows > 0", Labels: map[string]string{"team": "x"}}}
+	a := registry.Rule{ID: "rule_a", Caller: "app", CreatedAt: at, RuleSettings: registry.RuleSettings{Name: "a", Query: "q",
+		When: "rows > 0", Labels: map[string]string{"team": "x"}}}
 	b := registry.Rule{ID: "rule_b", Caller: "app", CreatedAt: at, RuleSettings: registry.RuleSettings{Name: "b", Query: "q", When: "changed"}}
 	state := registry.RuleState{At: registry.Position{Epoch: "e", Seq: 3}, Rows: 2, CheckedAt: at, Fired: 1, Happened: 1,
-		Alerts: map[string]*registry.Alert{"k": {State: registry.AlertFiring, Since: at, FiredAt: at, Rows: map[string]int{`{"s":1}`: 2}}}, Events: []registry.RuleEvent{{Alert: "k", Time: at, Since: at}}}
+		Alerts: map[string]*registry.Alert{"k": {State: registry.AlertFiring, Since: at, FiredAt: at,
+			Rows: map[string]int{`{"s":1}`: 2}}}, Events: []registry.RuleEvent{{Alert: "k", Time: at, Since: at}}}
 	e := registry.RuleEdit{Put: []registry.Rule{a, b}, States: map[string]*registry.RuleChange{"rule_a": state.Since(&registry.RuleState{})},
 		Queue: []registry.AlertMessage{alertTo("a", "m1"), alertTo("b", "m2"), alertTo("a", "m3")}}
 	if err := d.Rules.EditRules(&e); err != nil {
@@ -60,7 +62,8 @@ func TestRules(t *testing.T) {
 			t.Error(err, diff)
 		}
 		s, err := d.Subscriptions.Subscription(alertReceiver(receiver))
-		if err != nil || s.Way != registry.Alerts || s.Stored != 1 || s.Newest != want[0].Seq || s.To.Address != alertTo(receiver, "").To[0].Address || s.State != registry.Active {
+		if err != nil || s.Way != registry.Alerts || s.Stored != 1 || s.Newest != want[0].Seq || s.To.Address != alertTo(receiver,
+			"").To[0].Address || s.State != registry.Active {
 			t.Errorf("%+v %v", s, err)
 		}
 	}
@@ -94,7 +97,8 @@ func TestRuleStates(t *testing.T) {
 	other := registry.Rule{ID: "rule_aa", RuleSettings: registry.RuleSettings{Name: "other"}}
 	state := registry.RuleState{Alerts: map[string]*registry.Alert{}}
 	for id, r := range map[string]registry.Rule{"rule_a": {ID: "rule_a"}, "rule_aa": other} {
-		if err := d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{r}, States: map[string]*registry.RuleChange{id: (&registry.RuleState{}).Since(&registry.RuleState{})}}); err != nil {
+		if err := d.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{r},
+			States: map[string]*registry.RuleChange{id: (&registry.RuleState{}).Since(&registry.RuleState{})}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,7 +116,8 @@ func TestRuleStates(t *testing.T) {
 			state.Happened++
 		}
 		state.Events = state.Events[max(0, len(state.Events)-1-rnd.IntN(10)):]
-		e := registry.RuleEdit{States: map[string]*registry.RuleChange{"rule_a": state.Since(before)}, Queue: []registry.AlertMessage{alertTo("a", fmt.Sprint("m", n))}}
+		e := registry.RuleEdit{States: map[string]*registry.RuleChange{"rule_a": state.Since(before)},
+			Queue: []registry.AlertMessage{alertTo("a", fmt.Sprint("m", n))}}
 		if err := d.Rules.EditRules(&e); err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +151,8 @@ func TestRuleStates(t *testing.T) {
 // alertTo returns a message to a webhook of a name.
 func alertTo(receiver, id string) registry.AlertMessage {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	return registry.AlertMessage{ID: id, Rule: "rule_a", Caller: "app", At: at, StartsAt: at, To: []registry.Receiver{{Kind: "webhook", Address: "http://" + receiver + ".example", Secret: "s"}}}
+	return registry.AlertMessage{ID: id, Rule: "rule_a", Caller: "app", At: at, StartsAt: at,
+		To: []registry.Receiver{{Kind: "webhook", Address: "http://" + receiver + ".example", Secret: "s"}}}
 }
 
 // alertReceiver returns the id of the subscription that has the messages of alertTo.
@@ -154,10 +160,11 @@ func alertReceiver(receiver string) string { return alertTo(receiver, "").To[0].
 
 // dropAlert deletes a message.
 func (d *DB) dropAlert(receiver string, seq uint64) error {
-	return d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver(receiver), Do: func(s *registry.Subscription, _ bool) error {
-		s.Drop = []uint64{seq}
-		return nil
-	}}})
+	return d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver(receiver),
+		Do: func(s *registry.Subscription, _ bool) error {
+			s.Drop = []uint64{seq}
+			return nil
+		}}})
 }
 
 // A node that has lost the lease of the rules changes neither rules nor states, and queues no
@@ -185,7 +192,9 @@ func TestRulesOfAnotherLease(t *testing.T) {
 	e := edit(first, "rule_a")
 	c.must(a.Rules.EditRules(&e))
 	second := take(b, nb, first, 1)
-	for _, stale := range []registry.RuleEdit{edit(first, "rule_b"), edit(0, "rule_b"), {Token: first, Put: []registry.Rule{{ID: "rule_a"}}, States: map[string]*registry.RuleChange{"rule_a": {RuleState: registry.RuleState{Version: 1, Fired: 9}}}},
+	for _, stale := range []registry.RuleEdit{edit(first, "rule_b"), edit(0, "rule_b"),
+		{Token: first, Put: []registry.Rule{{ID: "rule_a"}},
+			States: map[string]*registry.RuleChange{"rule_a": {RuleState: registry.RuleState{Version: 1, Fired: 9}}}},
 		{Token: first, Queue: []registry.AlertMessage{{ID: "m"}}}, {Token: first, Remove: []string{"rule_a"}}} {
 		if err := a.Rules.EditRules(&stale); !errors.Is(err, scheduler.ErrFenced) {
 			t.Errorf("%+v: %v", stale, err)
@@ -199,7 +208,8 @@ func TestRulesOfAnotherLease(t *testing.T) {
 		rules, err := d.Rules.Rules()
 		c.must(err)
 		messages, err := d.Subscriptions.Messages(alertReceiver("a"), 0, 10)
-		if c.must(err); len(rules) != 2 || rules[0].State.Fired != 0 || rules[1].ID != "rule_c" || len(messages) != 1 || messages[0].ID != "m_rule_c" {
+		if c.must(err); len(rules) != 2 || rules[0].State.Fired != 0 || rules[1].ID != "rule_c" || len(messages) != 1 ||
+			messages[0].ID != "m_rule_c" {
 			t.Errorf("%+v %+v", rules, messages)
 		}
 	}
@@ -208,7 +218,8 @@ func TestRulesOfAnotherLease(t *testing.T) {
 func TestDamagedRules(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
 	for bucket, v := range map[string]string{string(bRules): `{"id":"other"}`, string(bRuleStates): "{"} {
-		e := registry.RuleEdit{Put: []registry.Rule{{ID: "rule_a"}}, States: map[string]*registry.RuleChange{"rule_a": {RuleState: registry.RuleState{Version: 1}}}}
+		e := registry.RuleEdit{Put: []registry.Rule{{ID: "rule_a"}},
+			States: map[string]*registry.RuleChange{"rule_a": {RuleState: registry.RuleState{Version: 1}}}}
 		if err := d.Rules.EditRules(&e); err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +279,8 @@ func TestLargeMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := d.Subscriptions.Subscription(receiver)
-	if err != nil || s.Stored != many-4 || s.GaveUp != 3 || s.Bytes < (many-4)*each || s.Bytes > (many-3)*each || !strings.Contains(s.LastError, "64 MiB") {
+	if err != nil || s.Stored != many-4 || s.GaveUp != 3 || s.Bytes < (many-4)*each || s.Bytes > (many-3)*each ||
+		!strings.Contains(s.LastError, "64 MiB") {
 		t.Errorf("%+v: %v", s, err)
 	}
 }
@@ -300,7 +312,8 @@ func TestMessagesOfACaller(t *testing.T) {
 	send("other", "a", 9)
 	send("app", "dead", 8)
 	send("app", "slow", 3)
-	if dead, slow := stored("app", "dead"), stored("app", "slow"); dead.Stored != 6 || dead.GaveUp != 2 || !strings.Contains(dead.LastError, "10 MiB wait for the receivers of its token") || slow.Stored != 3 || slow.GaveUp != 0 {
+	if dead, slow := stored("app", "dead"), stored("app", "slow"); dead.Stored != 6 || dead.GaveUp != 2 ||
+		!strings.Contains(dead.LastError, "10 MiB wait for the receivers of its token") || slow.Stored != 3 || slow.GaveUp != 0 {
 		t.Errorf("%+v\n%+v", dead, slow)
 	}
 	if s := stored("other", "a"); s.Stored != 9 || s.GaveUp != 0 {

@@ -17,7 +17,8 @@ func TestStatesAgree(t *testing.T) {
 	d := open(t, t.TempDir(), Options{Now: func() time.Time { return now }})
 	putEndpointURL(t, d, "city", "http://127.0.0.1:1/")
 	soon, later := now.Add(time.Hour), now.Add(2*time.Hour)
-	outcomes := []registry.Outcome{"", registry.Changed, registry.Failed, registry.Rejected, registry.Throttled, registry.Cut, registry.Outdated}
+	outcomes := []registry.Outcome{"", registry.Changed, registry.Failed, registry.Rejected, registry.Throttled, registry.Cut,
+		registry.Outdated}
 	n := 0
 	for _, executions := range []uint64{0, 2} {
 		for _, o := range outcomes {

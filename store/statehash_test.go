@@ -75,7 +75,8 @@ func TestDivergedReplica(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dirs[2], Options{Journal: openJournal(t, log)}); !errors.Is(err, replica.ErrDiverged) || !strings.Contains(err.Error(), "rebuild") {
+	if _, err := Open(dirs[2], Options{Journal: openJournal(t, log)}); !errors.Is(err, replica.ErrDiverged) ||
+		!strings.Contains(err.Error(), "rebuild") {
 		t.Errorf("the damaged file was opened: %v", err)
 	}
 	dir := t.TempDir()

@@ -164,7 +164,8 @@ func TestBaselineThenChanges(t *testing.T) {
 	d := open(t, dir, Options{Now: func() time.Time { return start }})
 	put(t, d, "q_a", "city")
 	first := step(t, d, "city", "q_a", 1, "x", "y")
-	if len(first) != 1 || !first[0].Baseline || first[0].Prev != 0 || first[0].Seq != 1 || first[0].Offset != 1 || !first[0].Time.Equal(start) {
+	if len(first) != 1 || !first[0].Baseline || first[0].Prev != 0 || first[0].Seq != 1 || first[0].Offset != 1 ||
+		!first[0].Time.Equal(start) {
 		t.Fatalf("the first result is not a baseline: %+v", first)
 	}
 	if none := step(t, d, "city", "q_a", 2, "y", "x"); len(none) != 0 {

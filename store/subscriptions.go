@@ -302,7 +302,8 @@ func (w *subscriptionWrites) touch(o *others) {
 func (d *SubscriptionStore) Messages(receiver string, after uint64, limit int) (list []registry.AlertMessage, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		size, c := 0, tx.Bucket(bAlerts).Cursor()
-		for k, v := c.Seek(alertKey(receiver, after+1)); bytes.HasPrefix(k, []byte(receiver)) && len(list) < limit && size < alertPage; k, v = c.Next() {
+		for k, v := c.Seek(alertKey(receiver, after+1)); bytes.HasPrefix(k, []byte(receiver)) && len(list) < limit &&
+			size < alertPage; k, v = c.Next() {
 			size += len(v)
 			m, err := parseAlert(k, v)
 			if err != nil {

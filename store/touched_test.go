@@ -17,7 +17,8 @@ import (
 func registerSome(t *testing.T, d *DB, n int) {
 	t.Helper()
 	registerAll(t, d, n, func(i int) registry.Query {
-		return registry.Query{ID: []string{"q_a", "q_b"}[i], Endpoint: "city", Text: "ASK {}", Normal: "ASK {}", CreatedAt: start, Holders: []registry.Holder{{Caller: "app", Since: start}}}
+		return registry.Query{ID: []string{"q_a", "q_b"}[i], Endpoint: "city", Text: "ASK {}", Normal: "ASK {}", CreatedAt: start,
+			Holders: []registry.Holder{{Caller: "app", Since: start}}}
 	})
 }
 
@@ -45,7 +46,8 @@ func TestTouchesAreNews(t *testing.T) {
 	}
 	before := news(0, nil)
 	state := proof.Feed{Source: "x", Cursor: "c1", Members: map[string]uint64{"city": before.Space}, Events: 1}
-	if err := d.Ledger.RecordFeed(scheduler.FeedBatch{Feed: "wd", State: state, Touched: map[string]proof.Touch{"q_a": touchAt(1), "q_gone": touchAt(1)}}); err != nil {
+	if err := d.Ledger.RecordFeed(scheduler.FeedBatch{Feed: "wd", State: state, Touched: map[string]proof.Touch{"q_a": touchAt(1),
+		"q_gone": touchAt(1)}}); err != nil {
 		t.Fatal(err)
 	}
 	n := news(before.Revision, map[string]proof.Touch{"q_a": touchAt(1)})
@@ -57,7 +59,8 @@ func TestTouchesAreNews(t *testing.T) {
 	later := touchAt(7)
 	later.Matched, later.Edits = change.Place{}, nil
 	for range 2 { // as if the first one had an unknown outcome
-		if err := d.Ledger.RecordFeed(scheduler.FeedBatch{Feed: "wd", State: state, Touched: map[string]proof.Touch{"q_a": later, "q_b": touchAt(2)}}); err != nil {
+		if err := d.Ledger.RecordFeed(scheduler.FeedBatch{Feed: "wd", State: state, Touched: map[string]proof.Touch{"q_a": later,
+			"q_b": touchAt(2)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,7 +113,8 @@ func TestBeforeIsStored(t *testing.T) {
 	if b := r.append(nil); b[0] != recordVersion {
 		t.Errorf("version %d", b[0])
 	}
-	r.stats.Before = change.Before{Place: change.Place{Topic: "t", Offset: 12, Time: start}, Assumed: start.Add(time.Second), Answered: start.Add(time.Hour), Of: 1<<63 + 5}
+	r.stats.Before = change.Before{Place: change.Place{Topic: "t", Offset: 12, Time: start}, Assumed: start.Add(time.Second),
+		Answered: start.Add(time.Hour), Of: 1<<63 + 5}
 	got, err := parseRecord(r.append(nil))
 	if diff := cmp.Diff(r.stats.Before, got.stats.Before); err != nil || diff != "" {
 		t.Error(err, diff)
@@ -122,7 +126,8 @@ func TestFeedsAreAMigration(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, Options{})
 	err := d.bolt.Update(func(tx *bbolt.Tx) error {
-		return errors.Join(tx.DeleteBucket(bFeeds), tx.DeleteBucket(bTouched), tx.DeleteBucket(bTouches), tx.Bucket(bMeta).Put(kSchema, key8(firstSchema)))
+		return errors.Join(tx.DeleteBucket(bFeeds), tx.DeleteBucket(bTouched), tx.DeleteBucket(bTouches), tx.Bucket(bMeta).Put(kSchema,
+			key8(firstSchema)))
 	})
 	if err != nil {
 		t.Fatal(err)

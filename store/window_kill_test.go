@@ -84,7 +84,8 @@ func runKillLoop(d *DB) error {
 		return err
 	}
 	m := &killLoop{Ledger: d.Ledger, catalog: d.Catalog, point: os.Getenv(childPoint), run: os.Getenv(childRun)}
-	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/sparql", Slot: "never", Budget: registry.Duration(time.Hour), Timeout: registry.Duration(time.Minute), Policy: "rr"}
+	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/sparql", Slot: "never", Budget: registry.Duration(time.Hour),
+		Timeout: registry.Duration(time.Minute), Policy: "rr"}
 	l, err := scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: m, Executor: m, Wake: m.announce})
 	if err != nil {
 		return err

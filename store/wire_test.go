@@ -85,7 +85,8 @@ func TestRecordKeepsEveryField(t *testing.T) {
 	if head := recordHead(r.append(nil)); head.serial != r.serial || head.space != r.space || head.seq != r.seq {
 		t.Fatalf("head alone %+v", head)
 	}
-	for _, hash := range []string{"", "sha256:", "sha256:" + strings.Repeat("ab", 32), "sha256:" + strings.Repeat("AB", 32), "md5:00", "sha256:zz"} {
+	for _, hash := range []string{"", "sha256:", "sha256:" + strings.Repeat("ab", 32), "sha256:" + strings.Repeat("AB", 32),
+		"md5:00", "sha256:zz"} {
 		r.stats.Hash = hash
 		if got, err := parseRecord(r.append(nil)); err != nil || got.stats.Hash != hash {
 			t.Errorf("hash %q came back as %q, %v", hash, got.stats.Hash, err)

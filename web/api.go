@@ -58,7 +58,8 @@ func (s *server) handler() (http.Handler, error) {
 			return nil, fmt.Errorf("web: origin %q: %w", o, err)
 		}
 	}
-	origin.SetDenyHandler(refuse(&problem{Problem: newProblem("cross-origin", "requests that change something are taken from this server's own pages and from the configured origins only")}))
+	origin.SetDenyHandler(refuse(&problem{Problem: newProblem("cross-origin",
+		"requests that change something are taken from this server's own pages and from the configured origins only")}))
 
 	origin.AddInsecureBypassPattern("POST /notify-me") // pages of others have the form; it uses no cookie
 	s.inner = s.mux()
@@ -74,10 +75,12 @@ func crossOriginReads(origins []string) *cors.Cors {
 	return cors.New(cors.Options{
 		AllowedOrigins: origins,
 		AllowedMethods: []string{"GET", "HEAD", "POST", "PATCH", "DELETE"},
-		AllowedHeaders: []string{"Accept", "Authorization", "Content-Type", "If-Match", "If-None-Match", "If-Modified-Since", "Last-Event-ID", "Accept-Datetime",
+		AllowedHeaders: []string{"Accept", "Authorization", "Content-Type", "If-Match", "If-None-Match", "If-Modified-Since",
+			"Last-Event-ID", "Accept-Datetime",
 			"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"},
-		ExposedHeaders: []string{"ETag", "Last-Modified", "Link", "Location", "Content-Location", "Retry-After", "Freshet-Checked-At", "Freshet-Proved-Until", "Memento-Datetime"},
-		MaxAge:         600,
+		ExposedHeaders: []string{"ETag", "Last-Modified", "Link", "Location", "Content-Location", "Retry-After", "Freshet-Checked-At",
+			"Freshet-Proved-Until", "Memento-Datetime"},
+		MaxAge: 600,
 	})
 }
 
@@ -96,7 +99,8 @@ func (s *server) mux() http.Handler {
 	nothing := refuse(notFound("nothing is served under this path"))
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/queries/") && strings.HasPrefix(path.Base(r.URL.Path), "results.") {
-			refuse(notFound("a result has no such format: there are "+strings.Join(suffixes[:4], ", ")+" for rows, and nt, ttl, jsonld for graphs")).ServeHTTP(w, r)
+			refuse(notFound("a result has no such format: there are "+strings.Join(suffixes[:4], ", ")+
+				" for rows, and nt, ttl, jsonld for graphs")).ServeHTTP(w, r)
 			return
 		}
 		if s.Pages == nil || strings.HasPrefix(r.URL.Path, "/v1/") {

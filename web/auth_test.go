@@ -60,7 +60,8 @@ func TestRoles(t *testing.T) {
 
 func TestBadTokens(t *testing.T) {
 	w, secrets := lockedWorld(t)
-	for _, h := range []string{"Bearer", "Bearer ", "Bearer wrong", "Basic dTpw", "Bearer " + strings.Repeat("x", 600), secrets[registry.RoleAdmin],
+	for _, h := range []string{"Bearer", "Bearer ", "Bearer wrong", "Basic dTpw", "Bearer " + strings.Repeat("x", 600),
+		secrets[registry.RoleAdmin],
 		"Bearer " + secrets[registry.RoleAdmin] + "x", "Bearer " + registry.HashSecret(secrets[registry.RoleAdmin])} {
 		w.get("/v1/queries", "Authorization: "+h).problem(401, "unauthorized")
 	}
@@ -150,15 +151,18 @@ func TestTokens(t *testing.T) {
 	}
 	w.get("/v1/tokens").problem(401, "unauthorized") // closed from now on
 	w.token = secret
-	for body, want := range map[string]int{`{"name":"ops","role":"read"}`: 409, `{"name":"","role":"read"}`: 422, `{"name":"anonymous","role":"read"}`: 422,
-		`{"name":"a b","role":"read"}`: 422, `{"name":"x","role":"root"}`: 422, `{"name":"x","role":"read","expires_at":"2020-01-01T00:00:00Z"}`: 422,
-		`{"name":"x","role":"read","sha256":"00"}`: 400, `[]`: 400, `{"name":"` + strings.Repeat("x", 2<<20) + `"}`: 413} {
+	for body, want := range map[string]int{`{"name":"ops","role":"read"}`: 409, `{"name":"","role":"read"}`: 422,
+		`{"name":"anonymous","role":"read"}`: 422,
+		`{"name":"a b","role":"read"}`:       422, `{"name":"x","role":"root"}`: 422,
+		`{"name":"x","role":"read","expires_at":"2020-01-01T00:00:00Z"}`: 422,
+		`{"name":"x","role":"read","sha256":"00"}`:                       400, `[]`: 400, `{"name":"` + strings.Repeat("x", 2<<20) + `"}`: 413} {
 		w.post("/v1/tokens", body).status(want)
 	}
 	w.do("POST", "/v1/tokens", "name=x", "Content-Type: application/x-www-form-urlencoded").problem(415, "unsupported-media-type")
 	w.post("/v1/tokens", `{"name":"tv","role":"read","expires_at":"2027-01-01T00:00:00Z"}`).status(201)
 	list := w.get("/v1/tokens").status(200)
-	if s := string(list.body); strings.Contains(s, secret) || strings.Contains(s, registry.HashSecret(secret)) || !strings.Contains(s, `"tv"`) {
+	if s := string(list.body); strings.Contains(s, secret) || strings.Contains(s, registry.HashSecret(secret)) ||
+		!strings.Contains(s, `"tv"`) {
 		t.Errorf("the list: %s", s)
 	}
 	if strings.Contains(w.log.String(), secret) {
@@ -179,7 +183,8 @@ func TestTokens(t *testing.T) {
 // A closed gate stays closed when its last token is removed.
 func TestGateStaysClosed(t *testing.T) {
 	m := newMemory(morning)
-	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead, SHA256: registry.HashSecret("a secret of the file")}}, m, func() time.Time { return morning })
+	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead,
+		SHA256: registry.HashSecret("a secret of the file")}}, m, func() time.Time { return morning })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +213,8 @@ func TestGateStaysClosed(t *testing.T) {
 // every caller is an admin.
 func TestGateKnowsNames(t *testing.T) {
 	m, now, end := newMemory(morning), morning, morning.Add(time.Hour)
-	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead, SHA256: registry.HashSecret("a secret of the file"), ExpiresAt: &end}}, m, func() time.Time { return now })
+	g, err := NewTokenGate([]registry.Token{{Name: "f", Role: registry.RoleRead, SHA256: registry.HashSecret("a secret of the file"),
+		ExpiresAt: &end}}, m, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}

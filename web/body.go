@@ -89,7 +89,8 @@ func wanted(t reflect.Type) string {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t == nil || reflect.PointerTo(t).Implements(reflect.TypeFor[json.UnmarshalerFrom]()) || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+	if t == nil || reflect.PointerTo(t).Implements(reflect.TypeFor[json.UnmarshalerFrom]()) ||
+		reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return ""
 	}
 	switch k := t.Kind(); {

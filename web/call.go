@@ -129,7 +129,8 @@ func (c *call) start(rt route) error {
 	return c.params.known(rt)
 }
 
-var errShortToken = &problem{Problem: newProblem("unauthorized", "a token has at least "+strconv.Itoa(registry.MinSecretLength)+" characters: have an admin make one with 'freshet token add'"), bearer: true}
+var errShortToken = &problem{Problem: newProblem("unauthorized", "a token has at least "+strconv.Itoa(registry.MinSecretLength)+
+	" characters: have an admin make one with 'freshet token add'"), bearer: true}
 
 var errNoToken = &problem{Problem: newProblem("unauthorized", "send a valid token as \"Authorization: Bearer …\""), bearer: true}
 

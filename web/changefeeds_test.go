@@ -39,7 +39,8 @@ func (m *feedMemory) Proofs() func(*registry.Query) (*feed.Proof, error) {
 func feedWorld(t *testing.T) (*world, *feedMemory) {
 	m := &feedMemory{list: []feed.Status{
 		{Definition: feed.Definition{Name: "store", Kind: feed.Deltas}, State: feed.Live, Endpoints: []string{"city"}},
-		{Definition: feed.Definition{Name: "wikidata", Kind: feed.Wikimedia, URL: "https://stream.example.org/"}, State: feed.Gap, Error: "retention", Events: 7,
+		{Definition: feed.Definition{Name: "wikidata", Kind: feed.Wikimedia, URL: "https://stream.example.org/"}, State: feed.Gap,
+			Error: "retention", Events: 7,
 			Position: feed.Place{Topic: "main", Offset: 12, Time: morning}, Heard: morning, LagSeconds: 1.5},
 	}}
 	return newWorld(t, func(c *Config) { c.ChangeFeeds = m }), m
@@ -51,18 +52,22 @@ func TestFeedResources(t *testing.T) {
 	if list := a.json()["feeds"].([]any); len(list) != 2 {
 		t.Errorf("%s", a.body)
 	}
-	if a = w.get("/v1/feeds/wikidata").status(200); a.string("state") != feed.Gap || a.string("error") != "retention" || a.json()["events"] != 7.0 {
+	if a = w.get("/v1/feeds/wikidata").status(200); a.string("state") != feed.Gap || a.string("error") != "retention" ||
+		a.json()["events"] != 7.0 {
 		t.Errorf("%s", a.body)
 	}
 	if a = w.get("/v1/feeds/other").problem(404, "not-found"); !strings.Contains(string(a.body), "the feeds are: store, wikidata") {
 		t.Errorf("%s", a.body)
 	}
-	const message = `[{"inserts":[{"subject":{"type":"uri","value":"http://x/s"},"predicate":{"type":"uri","value":"http://x/p"},"object":{"type":"literal","value":"v"}}],"deletes":[]}]`
-	if a = w.post("/v1/feeds/store", message, "Content-Type: application/json").status(202); a.json()["events"] != 1.0 || len(m.took) != 1 || len(m.took[0].Added) != 1 {
+	const message = `[{"inserts":[{"subject":{"type":"uri","value":"http://x/s"},"predicate":{"type":"uri","va` +
+		`lue":"http://x/p"},"object":{"type":"literal","value":"v"}}],"deletes":[]}]`
+	if a = w.post("/v1/feeds/store", message, "Content-Type: application/json").status(202); a.json()["events"] != 1.0 ||
+		len(m.took) != 1 || len(m.took[0].Added) != 1 {
 		t.Errorf("%s %v", a.body, m.took)
 	}
 	w.post("/v1/feeds/store", `{"inserts":[]}`, "Content-Type: application/json").problem(400, "malformed")
-	if a = w.post("/v1/feeds/wikidata", message, "Content-Type: application/json").problem(422, "bad-setting"); !strings.Contains(string(a.body), "read from https://stream.example.org/") {
+	if a = w.post("/v1/feeds/wikidata", message, "Content-Type: application/json").problem(422,
+		"bad-setting"); !strings.Contains(string(a.body), "read from https://stream.example.org/") {
 		t.Errorf("%s", a.body)
 	}
 	w.post("/v1/feeds/none", message, "Content-Type: application/json").problem(404, "not-found")
@@ -75,7 +80,8 @@ func TestFeedResources(t *testing.T) {
 
 // Only admins see the secrets of an address.
 func TestFeedSecrets(t *testing.T) {
-	m := &feedMemory{list: []feed.Status{{Definition: feed.Definition{Name: "wikidata", Kind: feed.Wikimedia, URL: "https://stream.example.org/?token=hush", Headers: map[string]string{"X-Key": "headerhush"}}, State: feed.Live}}}
+	m := &feedMemory{list: []feed.Status{{Definition: feed.Definition{Name: "wikidata", Kind: feed.Wikimedia,
+		URL: "https://stream.example.org/?token=hush", Headers: map[string]string{"X-Key": "headerhush"}}, State: feed.Live}}}
 	w, secrets := lockedWorld(t, func(c *Config) { c.ChangeFeeds = m })
 	for role, secret := range secrets {
 		w.token = secret
@@ -88,7 +94,8 @@ func TestFeedSecrets(t *testing.T) {
 		}
 	}
 	w.token = secrets[registry.RoleAdmin]
-	if a := w.post("/v1/feeds/wikidata", "[]", "Content-Type: application/json").problem(422, "bad-setting"); strings.Contains(string(a.body), "hush") {
+	if a := w.post("/v1/feeds/wikidata", "[]", "Content-Type: application/json").problem(422,
+		"bad-setting"); strings.Contains(string(a.body), "hush") {
 		t.Errorf("%s", a.body)
 	}
 }
@@ -102,7 +109,8 @@ func TestProved(t *testing.T) {
 	if a := w.get(at); a.json()["proved"] != nil || a.json()["unprovable"] != nil {
 		t.Errorf("without a feed: %s", a.body)
 	}
-	m.proof = &feed.Proof{Feed: "wikidata", Until: morning, Position: feed.Place{Offset: 12, Time: morning}, Edits: []feed.Edit{{Text: "revision 2145 of Q42", Link: "https://x.example/"}}}
+	m.proof = &feed.Proof{Feed: "wikidata", Until: morning, Position: feed.Place{Offset: 12, Time: morning},
+		Edits: []feed.Edit{{Text: "revision 2145 of Q42", Link: "https://x.example/"}}}
 	a := w.get(at).status(200)
 	p, _ := a.json()["proved"].(map[string]any)
 	if p["feed"] != "wikidata" || p["until"] != morning.Format(time.RFC3339Nano) || a.json()["unprovable"] != nil {
@@ -141,7 +149,8 @@ func TestStreamPages(t *testing.T) {
 			t.Errorf("the root does not lead to %s", address)
 		}
 		a := w.get(address).status(200)
-		if !strings.Contains(a.Header.Get("Cache-Control"), caching) || strings.Contains(string(a.body), "ldes:immutable true") != (caching == "immutable") {
+		if !strings.Contains(a.Header.Get("Cache-Control"), caching) || strings.Contains(string(a.body),
+			"ldes:immutable true") != (caching == "immutable") {
 			t.Errorf("page %s: %v", page, a.Header)
 		}
 		w.get(address, "If-None-Match: "+a.Header.Get("ETag")).status(304)
@@ -152,10 +161,12 @@ func TestStreamPages(t *testing.T) {
 	w.get(at+"?key=nothing").problem(400, "malformed")
 	w.m.trimmed[id] = 130
 	w.get(at+"?page=Zq81%3A0").problem(410, "gap")
-	if root = string(w.get(at).status(200).body); !strings.Contains(root, at+"?state=Zq81%3A200") || strings.Contains(root, "page=Zq81%3A100") {
+	if root = string(w.get(at).status(200).body); !strings.Contains(root, at+"?state=Zq81%3A200") || strings.Contains(root,
+		"page=Zq81%3A100") {
 		t.Errorf("after retention the root is\n%s", root)
 	}
-	if a := w.get(at + "?state=Zq81%3A200").status(200); !strings.Contains(string(a.body), "f:change 200") || !strings.Contains(a.Header.Get("Cache-Control"), "immutable") {
+	if a := w.get(at + "?state=Zq81%3A200").status(200); !strings.Contains(string(a.body), "f:change 200") ||
+		!strings.Contains(a.Header.Get("Cache-Control"), "immutable") {
 		t.Errorf("the state: %v\n%s", a.Header, a.body)
 	}
 	w.get("/v1/queries/"+id+"/changes.rdfp").problem(406, "not-acceptable")
@@ -171,7 +182,8 @@ func TestStreamPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.m.publish(graph, r)
-	if a := w.get("/v1/queries/" + graph + "/changes.rdfp").status(200); !strings.Contains(string(a.body), "Zq81:1> .\nTX .\nA <") || !strings.HasSuffix(string(a.body), " \"v\" .\nTC .\n") {
+	if a := w.get("/v1/queries/" + graph + "/changes.rdfp").status(200); !strings.Contains(string(a.body), "Zq81:1> .\nTX .\nA <") ||
+		!strings.HasSuffix(string(a.body), " \"v\" .\nTC .\n") {
 		t.Errorf("the patch is\n%s", a.body)
 	}
 }

@@ -196,7 +196,8 @@ func TestStreams(t *testing.T) {
 	for _, c := range []struct {
 		ch   registry.Change
 		want bool
-	}{{registry.Change{Query: id, Endpoint: "city"}, true}, {registry.Change{Query: id, Endpoint: "moon"}, false}, {registry.Change{Query: "gone", Endpoint: "city"}, false}} {
+	}{{registry.Change{Query: id, Endpoint: "city"}, true}, {registry.Change{Query: id, Endpoint: "moon"}, false},
+		{registry.Change{Query: "gone", Endpoint: "city"}, false}} {
 		if keep(&c.ch) != c.want {
 			t.Errorf("keep %v is not %v", c.ch, c.want)
 		}

@@ -35,7 +35,8 @@ func (c *twoNodes) Drain(node string) error {
 
 func newTwoNodes() *twoNodes {
 	return &twoNodes{registry.ClusterStatus{Name: "c", Node: "n1", Applied: 7, Head: 9,
-		Nodes:  []registry.NodeStatus{{Name: "n1", State: registry.NodeReady, Role: "worker"}, {Name: "n2", State: registry.NodeReady, Role: "gateway"}},
+		Nodes: []registry.NodeStatus{{Name: "n1", State: registry.NodeReady, Role: "worker"}, {Name: "n2", State: registry.NodeReady,
+			Role: "gateway"}},
 		Leases: []registry.LeaseStatus{{Key: "endpoint/city", Node: "n1", Token: 3}}}}
 }
 
@@ -52,7 +53,8 @@ func TestCluster(t *testing.T) {
 	if s := decoded(w.get("/v1/cluster").status(200)); len(s.Nodes) != 2 || s.Head != 9 || s.Leases[0].Token != 3 {
 		t.Errorf("%+v", s)
 	}
-	if s := decoded(w.post("/v1/cluster/nodes/n2/drain", "").status(202)); s.Nodes[1].State != registry.NodeDraining || s.Nodes[0].State != registry.NodeReady {
+	if s := decoded(w.post("/v1/cluster/nodes/n2/drain", "").status(202)); s.Nodes[1].State != registry.NodeDraining ||
+		s.Nodes[0].State != registry.NodeReady {
 		t.Errorf("%+v", s)
 	}
 	w.post("/v1/cluster/nodes/n3/drain", "").problem(404, "not-found")

@@ -71,8 +71,9 @@ var (
 	feedStateDesc = level("freshet_feed_state", "1 for the state that the feed is in: live, behind, gap, silent, failing.", "feed", "state")
 	feedLagDesc   = level("freshet_feed_lag_seconds", "Time from the publication of the feed's last event until it was here.", "feed")
 	feedHeardDesc = level("freshet_feed_heard_age_seconds", "Time since the feed last gave a sign of life.", "feed")
-	feedEvents    = counter("freshet_feed_events_total", "Events of the feed by what they did: came, matched (queries), possible (queries), doubled.", "feed", "kind")
-	feedGapsDesc  = counter("freshet_feed_gaps_total", "Times that events of the feed were missing.", "feed")
+	feedEvents    = counter("freshet_feed_events_total", "Events of the feed by what they did: came, matched (queries), "+
+		"possible (queries), doubled.", "feed", "kind")
+	feedGapsDesc = counter("freshet_feed_gaps_total", "Times that events of the feed were missing.", "feed")
 
 	asksDesc    = counter("freshet_asks_total", "Requests to the endpoint, by how many queries they are for.", "endpoint", "kind")
 	membersDesc = counter("freshet_ask_members_total", "Queries in these requests.", "endpoint", "kind")
@@ -201,7 +202,8 @@ func (s *server) collectStorage(put func(metric, float64, ...string)) error {
 }
 
 func (s *server) collectDeliveries(put func(metric, float64, ...string)) error {
-	b := backlog{s: s, waiting: map[registry.Way]uint64{}, alerts: map[string]uint64{}, states: map[[2]string]int{}, oldest: map[oldestKey]registry.Position{}, current: map[string]registry.Position{}}
+	b := backlog{s: s, waiting: map[registry.Way]uint64{}, alerts: map[string]uint64{}, states: map[[2]string]int{},
+		oldest: map[oldestKey]registry.Position{}, current: map[string]registry.Position{}}
 	if err := b.read(); err != nil {
 		return err
 	}

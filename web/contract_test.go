@@ -25,10 +25,13 @@ var seen = struct {
 func (w *world) check(r *http.Request, a *answer) {
 	w.t.Helper()
 	resources := "same-origin"
-	if a.StatusCode == 200 && strings.HasPrefix(r.URL.Path, "/freshet.") || a.StatusCode == 200 && strings.HasPrefix(r.URL.Path, "/freshet-rdfjs.") { // the client, for pages of every origin
+	// the client, for pages of every origin
+	if a.StatusCode == 200 && strings.HasPrefix(r.URL.Path, "/freshet.") || a.StatusCode == 200 && strings.HasPrefix(r.URL.Path,
+		"/freshet-rdfjs.") {
 		resources = "cross-origin"
 	}
-	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": resources, "Content-Security-Policy": contentPolicy} {
+	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": resources,
+		"Content-Security-Policy": contentPolicy} {
 		if got := a.Header.Get(name); got != want {
 			w.t.Errorf("%s %s: %s is %q", r.Method, r.URL.Path, name, got)
 		}
@@ -162,7 +165,8 @@ func TestDocumentKnowsEveryRoute(t *testing.T) {
 			continue
 		}
 		role, text := string(r.need), fmt.Sprint(child(op, "description"))
-		if role != "" && r.path != "/v1/queries/{id}/results" && !strings.Contains(r.path, "/results.") && !strings.Contains(text, "Role: "+role) {
+		if role != "" && r.path != "/v1/queries/{id}/results" && !strings.Contains(r.path, "/results.") && !strings.Contains(text,
+			"Role: "+role) {
 			t.Errorf("%s %s needs %s, the document says %q", m, r.path, role, text)
 		}
 		if _, open := child(op, "security").([]any); open != (role == "") {

@@ -32,9 +32,12 @@ func requests(s *server) []string {
 			all = append(all, "HEAD "+path)
 		}
 	}
-	return append(all, "GET /", "POST /signin", "PUT /", "GET /nowhere", "POST /nowhere", "POST /v1/nowhere", "GET //x", "POST /v1/../x", "OPTIONS /v1/queries", "OPTIONS *", "PUT *", "BREW /healthz",
-		"POST /v1/queries\r\nHost: evil.example.org", "GET /healthz\r\nHost: evil.example.org", "POST /v1/queries\r\nOrigin: https://evil.example.org",
-		"OPTIONS /v1/queries\r\nOrigin: https://app.example.org\r\nAccess-Control-Request-Method: POST", "POST /v1/queries\r\nX-Forwarded-For: 203.0.113.9",
+	return append(all, "GET /", "POST /signin", "PUT /", "GET /nowhere", "POST /nowhere", "POST /v1/nowhere", "GET //x",
+		"POST /v1/../x", "OPTIONS /v1/queries", "OPTIONS *", "PUT *", "BREW /healthz",
+		"POST /v1/queries\r\nHost: evil.example.org", "GET /healthz\r\nHost: evil.example.org",
+		"POST /v1/queries\r\nOrigin: https://evil.example.org",
+		"OPTIONS /v1/queries\r\nOrigin: https://app.example.org\r\nAccess-Control-Request-Method: POST",
+		"POST /v1/queries\r\nX-Forwarded-For: 203.0.113.9",
 		"POST /v1/queries\r\nAuthorization: Bearer wrong", "POST /v1/queries?a=%zz", "POST /v1/queries\r\nExpect: 100-continue")
 }
 
@@ -59,7 +62,8 @@ func TestEveryBodyHasTime(t *testing.T) {
 			var wait sync.WaitGroup
 			defer wait.Wait()
 			for _, line := range requests(&server{Config: w.config}) {
-				for _, body := range []string{"Content-Length: 100000\r\n\r\n", "Content-Length: 100000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{"} {
+				for _, body := range []string{"Content-Length: 100000\r\n\r\n", "Content-Length: 100000\r\n\r\n{",
+					"Transfer-Encoding: chunked\r\n\r\n5\r\n{"} {
 					wait.Go(func() { ends(t, srv.Listener.Addr().String(), line, body) })
 				}
 			}
@@ -81,7 +85,8 @@ func ends(t *testing.T, addr, line, body string) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(longest))
-	if _, err := io.WriteString(conn, first+" HTTP/1.1\r\n"+strings.TrimPrefix(fields, "\r\n")+"\r\nContent-Type: application/json\r\n"+body); err != nil {
+	if _, err := io.WriteString(conn, first+" HTTP/1.1\r\n"+strings.TrimPrefix(fields, "\r\n")+
+		"\r\nContent-Type: application/json\r\n"+body); err != nil {
 		t.Error(err)
 		return
 	}
@@ -200,7 +205,8 @@ func TestBodyTimeEndsWithTheBody(t *testing.T) {
 				}
 				defer conn.Close()
 				_ = conn.SetDeadline(time.Now().Add(longest))
-				if _, err := io.WriteString(conn, call+" HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nConnection: close\r\n"+body); err != nil {
+				if _, err := io.WriteString(conn, call+" HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nConnection: close\r\n"+
+					body); err != nil {
 					t.Error(err)
 				}
 				if call == "GET /v1/live" {

@@ -50,7 +50,8 @@ type History interface {
 	Versions(query string, after uint64, limit int) ([]registry.Version, error)
 	// Origins finds the changes that last added rows of a state, and the oldest version
 	// that was examined. The zero Version is for a row that was there before.
-	Origins(ctx context.Context, query string, at registry.Position, rows diff.Rows) (origins []registry.Version, oldest registry.Version, err error)
+	Origins(ctx context.Context, query string, at registry.Position, rows diff.Rows) (origins []registry.Version,
+		oldest registry.Version, err error)
 
 	// Slots returns an endpoint's last slots, newest first.
 	Slots(endpoint string, limit int) ([]scheduler.Slot, error)

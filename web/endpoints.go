@@ -41,7 +41,8 @@ func (c endpointAPI) view(e registry.Endpoint) (api.Endpoint, error) {
 	if err != nil {
 		return v, err
 	}
-	v.State = &api.LoopState{Running: st.Running, Next: moment(st.Next), NextTry: moment(st.NextTry), Queries: st.Queries, States: st.States, Debt: st.Debt, Health: st.Health,
+	v.State = &api.LoopState{Running: st.Running, Next: moment(st.Next), NextTry: moment(st.NextTry), Queries: st.Queries,
+		States: st.States, Debt: st.Debt, Health: st.Health,
 		Results: st.Results, Oldest: st.Oldest, Halted: st.Halted}
 	if st.Last.Number > 0 {
 		v.State.Last = &st.Last

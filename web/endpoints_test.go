@@ -17,7 +17,8 @@ const merge7396 = "Content-Type: application/merge-patch+json"
 
 func TestEndpoints(t *testing.T) {
 	w := newWorld(t)
-	a := w.post("/v1/endpoints", `{"name":"sea","url":"http://127.0.0.1:1/sparql","slot":"@every 5s","budget":"2s","max_bytes":"1MiB","blackout":[{"start":"0 2 * * *","for":"1h"}],
+	a := w.post("/v1/endpoints", `{"name":"sea","url":"http://127.0.0.1:1/sparql","slot":"@every `+
+		`5s","budget":"2s","max_bytes":"1MiB","blackout":[{"start":"0 2 * * *","for":"1h"}],
 		"headers":{"X-Key":"secret"},"auth":{"bearer":{"token":"secret"}}}`).status(201)
 	if a.Header.Get("Location") != "http://freshet.example.org:8080/v1/endpoints/sea" || strings.Contains(string(a.body), "secret") {
 		t.Errorf("%v %s", a.Header, a.body)
@@ -26,7 +27,8 @@ func TestEndpoints(t *testing.T) {
 	if e["budget"] != "2s" || e["timeout"] != "30s" || e["rule"] != "strict" || e["max_bytes"] != "1MiB" {
 		t.Errorf("%s", a.body)
 	}
-	for body, want := range map[string]int{`{"name":"sea","url":"http://127.0.0.1:1/"}`: 409, `{"name":"x"}`: 422, `{"name":"../x","url":"http://a/"}`: 422,
+	for body, want := range map[string]int{`{"name":"sea","url":"http://127.0.0.1:1/"}`: 409, `{"name":"x"}`: 422,
+		`{"name":"../x","url":"http://a/"}`:                422,
 		`{"name":"x","url":"http://a/","concurrency":1.5}`: 400, `{"name":"x","url":"http://a/","auth":{"basic":{"user":"x"}}}`: 400,
 		`{"name":"x","url":"file:///etc/passwd"}`: 422, `{"name":"x","url":"http://a/","pause":{"by":"me"}}`: 422,
 		`{"name":"x","url":"http://a/","headers":{"A":"b\r\nC: d"}}`: 422, `{"name":"x","url":"` + strings.Repeat("x", 2<<20) + `"}`: 413,
@@ -59,10 +61,12 @@ func TestPacks(t *testing.T) {
 		t.Errorf("packs %v", packs)
 	}
 	e := w.post("/v1/endpoints", `{"pack":"dbpedia","url":"http://127.0.0.1:1/sparql","budget":"7s"}`).status(201).json()
-	if e["name"] != "dbpedia" || e["url"] != "http://127.0.0.1:1/sparql" || e["budget"] != "7s" || e["max_rows"] != 10000.0 || e["min_gap"] != "500ms" {
+	if e["name"] != "dbpedia" || e["url"] != "http://127.0.0.1:1/sparql" || e["budget"] != "7s" || e["max_rows"] != 10000.0 ||
+		e["min_gap"] != "500ms" {
 		t.Errorf("%v", e)
 	}
-	if e := w.post("/v1/endpoints", `{"pack":"wikidata","name":"wd","own_services":[]}`).status(201).json(); e["name"] != "wd" || len(e["own_services"].([]any)) != 0 || e["url"] != "https://query.wikidata.org/sparql" {
+	if e := w.post("/v1/endpoints", `{"pack":"wikidata","name":"wd","own_services":[]}`).status(201).json(); e["name"] != "wd" ||
+		len(e["own_services"].([]any)) != 0 || e["url"] != "https://query.wikidata.org/sparql" {
 		t.Errorf("%v", e)
 	}
 	w.post("/v1/endpoints", `{"pack":"dbpedia"}`).problem(409, "exists")
@@ -85,7 +89,8 @@ func TestPatchEndpoint(t *testing.T) {
 	w.do("PATCH", at, `{"rule":"debt"}`, merge7396).status(200)
 	w.m.slots["city"] = []scheduler.Slot{{Endpoint: "city", Number: 1, Started: w.m.now, Used: 14, Budget: 10, Repaid: 1, Debt: 5}}
 	e := w.get(at).status(200).json()
-	if st := e["state"].(map[string]any); e["rule"] != "debt" || st["debt_seconds"] != 5.0 || st["last"].(map[string]any)["repaid_seconds"] != 1.0 {
+	if st := e["state"].(map[string]any); e["rule"] != "debt" || st["debt_seconds"] != 5.0 ||
+		st["last"].(map[string]any)["repaid_seconds"] != 1.0 {
 		t.Errorf("%v", e)
 	}
 	if m := string(w.get("/metrics").status(200).body); !strings.Contains(m, `freshet_endpoint_debt_seconds{endpoint="city"} 5`) {
@@ -97,12 +102,15 @@ func TestPatchEndpoint(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	w.do("PATCH", at, `{"headers":{"X-Key":null},"auth":{"basic":null,"bearer":{"token":"t"}},"budget":null}`, merge7396).status(200)
-	if e := w.m.endpoints["city"]; e.Auth.Basic != nil || e.Auth.Bearer.Token != "t" || len(e.Headers) != 1 || e.Budget != registry.DefaultBudget {
+	if e := w.m.endpoints["city"]; e.Auth.Basic != nil || e.Auth.Bearer.Token != "t" || len(e.Headers) != 1 ||
+		e.Budget != registry.DefaultBudget {
 		t.Errorf("%+v", e)
 	}
 	before := w.m.endpoints["city"]
-	for body, want := range map[string]int{`{"name":"other"}`: 422, `{"what":1}`: 400, `[]`: 400, `null`: 400, `{"pause":null}`: 422, `{"headers":{"Y":"(set)"}}`: 422,
-		`{"auth":{"bearer":{"token_file":"/etc/shadow","token":null}}}`: 422, `{"auth":{"bearer":null,"basic":{"username":"u","password":"(set)"}}}`: 422,
+	for body, want := range map[string]int{`{"name":"other"}`: 422, `{"what":1}`: 400, `[]`: 400, `null`: 400, `{"pause":null}`: 422,
+		`{"headers":{"Y":"(set)"}}`:                                            422,
+		`{"auth":{"bearer":{"token_file":"/etc/shadow","token":null}}}`:        422,
+		`{"auth":{"bearer":null,"basic":{"username":"u","password":"(set)"}}}`: 422,
 		`{"budget":"-1s"}`: 400, `{"budget":"1s","budget":"2s"}`: 400, `{"url":"` + strings.Repeat("x", 2<<20) + `"}`: 413} {
 		w.do("PATCH", at, body, merge7396).status(want)
 	}
@@ -135,7 +143,8 @@ func TestEndpointSources(t *testing.T) {
 	w := newWorld(t)
 	at := "/v1/endpoints/city"
 	w.post(at+"/revert", "").problem(409, "not-in-file")
-	if err := w.config.Registry.ApplyFile([]registry.Endpoint{{Name: "city", URL: "http://127.0.0.1:3030/sparql", Budget: registry.Duration(2 * time.Second)}}, nil); err != nil {
+	if err := w.config.Registry.ApplyFile([]registry.Endpoint{{Name: "city", URL: "http://127.0.0.1:3030/sparql",
+		Budget: registry.Duration(2 * time.Second)}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	source := func(a *answer, setting string) map[string]any {
@@ -151,7 +160,8 @@ func TestEndpointSources(t *testing.T) {
 	if notes := a.json()["notes"].([]any); len(notes) != 1 || !strings.Contains(notes[0].(string), "budget: the configuration file says 2s") {
 		t.Errorf("notes: %v", notes)
 	}
-	if a = w.post(at+"/revert?setting=budget", "").status(200); source(a, "budget")["from"] != "file" || a.json()["budget"] != "2s" || a.json()["max_rows"] != 5.0 {
+	if a = w.post(at+"/revert?setting=budget", "").status(200); source(a, "budget")["from"] != "file" ||
+		a.json()["budget"] != "2s" || a.json()["max_rows"] != 5.0 {
 		t.Errorf("taken back: %s", a.body)
 	}
 	if a = w.post(at+"/revert", "").status(200); a.json()["max_rows"] != 0.0 {
@@ -219,7 +229,8 @@ func TestTickPauseSlots(t *testing.T) {
 
 func TestBackup(t *testing.T) {
 	w := newWorld(t)
-	if a := w.get("/v1/backup").status(200); string(a.body) != "the store" || !strings.HasPrefix(a.Header.Get("Content-Disposition"), "attachment") {
+	if a := w.get("/v1/backup").status(200); string(a.body) != "the store" || !strings.HasPrefix(a.Header.Get("Content-Disposition"),
+		"attachment") {
 		t.Errorf("%s %v", a.body, a.Header)
 	}
 	if a := w.do("HEAD", "/v1/backup", "").status(200); len(a.body) > 0 {

@@ -31,7 +31,8 @@ func (c watchAPI) feed(w watched) error {
 	if err != nil {
 		return err
 	}
-	log, err := c.History.After(w.query.ID, registry.Position{Epoch: st.Position.Epoch, Seq: st.Position.Seq - min(st.Position.Seq, usualPage)}, usualPage)
+	log, err := c.History.After(w.query.ID, registry.Position{Epoch: st.Position.Epoch, Seq: st.Position.Seq - min(st.Position.Seq,
+		usualPage)}, usualPage)
 	if _, told := ProblemOf(err); err != nil && !told {
 		return err
 	}
@@ -209,36 +210,38 @@ func (c changeAPI) ldesPage(q registry.Query, s *ldes.Stream, p ldes.Page, head 
 	if _, err := c.History.After(q.ID, p.After, 1); err != nil && !p.State {
 		return err // it is not kept, also if the document still is
 	}
-	return c.version(ldes.Type, "ldes", q.ID+" "+strings.Join(s.Key, ",")+tag, tag, changed, describe, compute(c.r.Context(), func(ctx context.Context, w io.Writer) error {
-		var before *diff.Result
-		var at time.Time
-		if p.After.Seq > 0 {
-			var err error
-			if before, err = c.History.StateAt(ctx, q.ID, p.After); err != nil {
-				return err
+	return c.version(ldes.Type, "ldes", q.ID+" "+strings.Join(s.Key, ",")+tag, tag, changed, describe,
+		compute(c.r.Context(), func(ctx context.Context, w io.Writer) error {
+			var before *diff.Result
+			var at time.Time
+			if p.After.Seq > 0 {
+				var err error
+				if before, err = c.History.StateAt(ctx, q.ID, p.After); err != nil {
+					return err
+				}
+				at = place.Time
 			}
-			at = place.Time
-		}
-		var changes []registry.Change
-		for pos := p.After; pos.Seq < end; {
-			more, err := c.History.After(q.ID, pos, int(end-pos.Seq))
-			if err != nil {
-				return err
+			var changes []registry.Change
+			for pos := p.After; pos.Seq < end; {
+				more, err := c.History.After(q.ID, pos, int(end-pos.Seq))
+				if err != nil {
+					return err
+				}
+				if len(more) == 0 {
+					return errSuperseded
+				}
+				changes = append(changes, more...)
+				pos = more[len(more)-1].Position()
 			}
-			if len(more) == 0 {
-				return errSuperseded
-			}
-			changes = append(changes, more...)
-			pos = more[len(more)-1].Position()
-		}
-		return s.WritePage(w, p, before, at, changes, full)
-	}))
+			return s.WritePage(w, p, before, at, changes, full)
+		}))
 }
 
 // patch serves a page of a graph's changes as an RDF patch.
 func (c changeAPI) patch(q registry.Query) error {
 	if !q.Form.Graph() {
-		return &problem{Problem: newProblem("not-acceptable", "the changes of "+article(q.Form)+" query are no triples: take changes, or ldes"), available: []string{typeJSON, ldes.Type}}
+		return &problem{Problem: newProblem("not-acceptable", "the changes of "+article(q.Form)+
+			" query are no triples: take changes, or ldes"), available: []string{typeJSON, ldes.Type}}
 	}
 	limit := c.params.limit(usualPage, mostPage)
 	after, given := c.params.position()

@@ -14,7 +14,8 @@ func TestFeeds(t *testing.T) {
 	private, public := w.register(selectText), w.register(askText, `"public":true`)
 	for _, path := range []string{"/v1/queries/" + private + "/changes.atom", "/v1/changes.atom"} {
 		a := w.get(path).status(200)
-		if a.Header.Get("Content-Type") != "application/atom+xml; charset=utf-8" || string(a.body) != "<feed/>" || a.Header.Get("Last-Modified") == "" {
+		if a.Header.Get("Content-Type") != "application/atom+xml; charset=utf-8" || string(a.body) != "<feed/>" ||
+			a.Header.Get("Last-Modified") == "" {
 			t.Errorf("%s: %s %v", path, a.body, a.Header)
 		}
 		want := []string{`<http://freshet.example.org:8080/v1/hub>; rel="hub"`, `<http://freshet.example.org:8080` + path + `>; rel="self"`}
@@ -24,7 +25,8 @@ func TestFeeds(t *testing.T) {
 		if got := a.Header.Values("Link"); !slices.Equal(got, want) {
 			t.Errorf("%s: links %q, want %q", path, got, want)
 		}
-		if a := w.get(path, "If-None-Match: "+a.Header.Get("ETag")); a.StatusCode != 304 || len(a.body) > 0 || len(a.Header.Values("Link")) != len(want) {
+		if a := w.get(path, "If-None-Match: "+a.Header.Get("ETag")); a.StatusCode != 304 || len(a.body) > 0 ||
+			len(a.Header.Values("Link")) != len(want) {
 			t.Errorf("%s: %d %q", path, a.StatusCode, a.body)
 		}
 		w.get(path, "If-Modified-Since: "+a.Header.Get("Last-Modified")).status(304)

@@ -26,7 +26,8 @@ func TestDocumentKnowsEveryField(t *testing.T) {
 	for name, v := range map[string]any{
 		"Query": api.Query{}, "Analysis": api.Analysis{}, "Explanation": api.Explanation{}, "Endpoint": api.Endpoint{},
 		"EndpointSettings": registry.Endpoint{}, "Subscription": api.Subscription{}, "Webhook": api.Webhook{}, "Profile": api.Profile{},
-		"Round": api.Round{}, "Token": api.Token{}, "ChangePage": changePage{}, "Registration": registry.Registration{}, "QueryPatch": registry.Patch{},
+		"Round": api.Round{}, "Token": api.Token{}, "ChangePage": changePage{}, "Registration": registry.Registration{},
+		"QueryPatch": registry.Patch{},
 	} {
 		f := &fields{t: t, schemas: schemas}
 		if name == "EndpointSettings" {

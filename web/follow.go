@@ -90,7 +90,8 @@ func (c *call) wantsStream() (bool, error) {
 	}
 	i := accept.Choose(c.r.Header.Values("Accept"), offers...)
 	if i < 0 {
-		return false, &problem{Problem: newProblem("not-acceptable", "changes come as JSON or as server-sent events"), available: slices.Concat(offers...)}
+		return false, &problem{Problem: newProblem("not-acceptable", "changes come as JSON or as server-sent events"),
+			available: slices.Concat(offers...)}
 	}
 	return i == 1, nil
 }

@@ -41,7 +41,8 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 	}
 	hide := func(w *world, query string) {
 		no := false
-		if _, err := w.config.Registry.Patch(registry.Caller{Name: string(registry.RoleApp), Role: registry.RoleApp}, query, registry.Patch{Public: &no}); err != nil {
+		if _, err := w.config.Registry.Patch(registry.Caller{Name: string(registry.RoleApp), Role: registry.RoleApp}, query,
+			registry.Patch{Public: &no}); err != nil {
 			w.t.Error(err)
 		}
 	}

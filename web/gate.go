@@ -235,7 +235,8 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 		return registry.Token{}, "", registry.ErrExists
 	}
 	if len(all) == 0 && (role != registry.RoleAdmin || expires != nil) {
-		return registry.Token{}, "", &problem{Problem: newProblem("conflict", "with the first token this server begins to ask for tokens: make it one of the role admin that does not expire, or no caller could make the next")}
+		return registry.Token{}, "", &problem{Problem: newProblem("conflict", "with the first token this server begins to ask for "+
+			"tokens: make it one of the role admin that does not expire, or no caller could make the next")}
 	}
 	secret, sha := NewSecret()
 	t := registry.Token{Name: name, Role: role, SHA256: sha, CreatedAt: g.now().UTC().Truncate(time.Second), ExpiresAt: expires}
@@ -266,7 +267,8 @@ func (g *TokenGate) Revoke(name string) error {
 	inFile := slices.ContainsFunc(all, func(t registry.Token) bool { return t.FromFile && t.Lasts() })
 	switch err := g.store.DeleteToken(name, !inFile); {
 	case errors.Is(err, registry.ErrLastToken):
-		return &problem{Problem: newProblem("conflict", "this is the last admin token that does not expire: make another one first, or no caller could")}
+		return &problem{Problem: newProblem("conflict", "this is the last admin token that does not expire: make another one "+
+			"first, or no caller could")}
 	case err != nil:
 		return err
 	}

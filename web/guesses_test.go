@@ -19,7 +19,8 @@ import (
 func TestGuessesAreBounded(t *testing.T) {
 	now := morning
 	known, unused := "a token that is in use", "a token not used so far"
-	g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: registry.HashSecret(known)}, {Name: "unused", Role: registry.RoleRead, SHA256: registry.HashSecret(unused)}},
+	g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: registry.HashSecret(known)},
+		{Name: "unused", Role: registry.RoleRead, SHA256: registry.HashSecret(unused)}},
 		newMemory(morning), func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
@@ -100,18 +101,21 @@ func TestShortSecrets(t *testing.T) {
 		g.now = func() time.Time { return morning } // however long the guesses take
 		c.Gate = g
 	})
-	if a := w.get("/v1/queries", "Authorization: Bearer 7").problem(401, "unauthorized"); !strings.Contains(a.string("detail"), "16 characters") {
+	if a := w.get("/v1/queries", "Authorization: Bearer 7").problem(401, "unauthorized"); !strings.Contains(a.string("detail"),
+		"16 characters") {
 		t.Errorf("%s", a.body)
 	}
 	w.get("/v1/queries", "Authorization: Bearer äöüäöüäöüäöüäöüä").status(200)
 	for range guessBurst {
 		w.get("/v1/queries", "Authorization: Bearer a token that is wrong").problem(401, "unauthorized")
 	}
-	if a := w.get("/v1/queries", "Authorization: Bearer a token that is wrong").problem(429, "too-many-guesses"); a.Header.Get("Retry-After") == "" {
+	if a := w.get("/v1/queries", "Authorization: Bearer a token that is wrong").problem(429,
+		"too-many-guesses"); a.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
 	w.get("/v1/queries", "Authorization: Bearer äöüäöüäöüäöüäöüä").status(200)
-	w.get("/v1/queries", "Authorization: Bearer a token that is wrong", "X-Forwarded-For: 198.51.100.7").problem(429, "too-many-guesses") // the peer is no proxy of ours
+	// the peer is no proxy of ours
+	w.get("/v1/queries", "Authorization: Bearer a token that is wrong", "X-Forwarded-For: 198.51.100.7").problem(429, "too-many-guesses")
 }
 
 func (r *recent[K, V]) len() int { return len(r.young) + len(r.old) }
@@ -150,7 +154,8 @@ func (s slowStore) Newest(stranger bool) ([]registry.Token, error) {
 // Guesses whose outcome is not known yet count, too. Otherwise a guesser could send any number at once.
 func TestGuessesAtOnceAreBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: registry.HashSecret("a token that is in use")}}, slowStore{newMemory(morning)}, time.Now)
+		g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp,
+			SHA256: registry.HashSecret("a token that is in use")}}, slowStore{newMemory(morning)}, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +191,8 @@ func (cutStore) Newest(bool) ([]registry.Token, error) { return nil, errCut }
 // A node that is cut off does not call a token wrong that another node may have made, and does not count it.
 func TestTokenOfAnotherNodeWhileCutOff(t *testing.T) {
 	known := "a token that is in use"
-	g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: registry.HashSecret(known)}}, cutStore{newMemory(morning)}, func() time.Time { return morning })
+	g, err := NewTokenGate([]registry.Token{{Name: "known", Role: registry.RoleApp, SHA256: registry.HashSecret(known)}},
+		cutStore{newMemory(morning)}, func() time.Time { return morning })
 	if err != nil {
 		t.Fatal(err)
 	}

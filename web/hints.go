@@ -57,7 +57,8 @@ func (c endpointAPI) readHint() (h registry.Hint, err error) {
 	if typ == typeJSON {
 		return c.jsonHint()
 	}
-	read := map[string]func(io.Reader) error{typePatch: h.Patch, typeTriples: h.Triples, typeMultipart: func(r io.Reader) error { return c.parts(&h, r) }}[typ]
+	read := map[string]func(io.Reader) error{typePatch: h.Patch, typeTriples: h.Triples,
+		typeMultipart: func(r io.Reader) error { return c.parts(&h, r) }}[typ]
 	return h, c.read(func(r io.Reader) error { return unreadable(read(r)) })
 }
 
@@ -176,7 +177,8 @@ func (c feedAPI) deltas() error {
 		return err
 	}
 	if f.Kind != feed.Deltas {
-		return &registry.Problem{Kind: registry.KindBadSetting, Detail: "the feed " + f.Name + " is of the kind " + string(f.Kind) + ", and is read from " + f.Masked().URL + ": only a feed of the kind deltas takes messages"}
+		return &registry.Problem{Kind: registry.KindBadSetting, Detail: "the feed " + f.Name + " is of the kind " + string(f.Kind) +
+			", and is read from " + f.Masked().URL + ": only a feed of the kind deltas takes messages"}
 	}
 	if _, err := c.mediaType(typeJSON); err != nil {
 		return err

@@ -35,9 +35,11 @@ func TestHints(t *testing.T) {
 		{"empty object", "application/json", "{}", "", true},
 		{"touched", "application/json", `{"touched":["http://x/a","http://x/b","http://x/a"]}`, "http://x/a http://x/b", false},
 		{"touched none", "application/json", `{"touched":[]}`, "", false},
-		{"changeset", "application/json", `{"added":"<http://x/s> <http://x/p> <http://x/o> .\n","removed":"<http://x/r> <http://x/p> \"v\" ."}`, `<http://x/r> <http://x/p> "v" . <http://x/s> <http://x/p> <http://x/o> .`, false},
+		{"changeset", "application/json", `{"added":"<http://x/s> <http://x/p> <http://x/o> .\n","removed":"<http://x/r> ` +
+			`<http://x/p> \"v\" ."}`, `<http://x/r> <http://x/p> "v" . <http://x/s> <http://x/p> <http://x/o> .`, false},
 		{"triples", "application/n-triples", "<http://x/s> <http://x/p> <http://x/o> .\n", "<http://x/s> <http://x/p> <http://x/o> .", false},
-		{"patch", "application/rdf-patch", "TX .\nA <http://x/s> <http://x/p> <http://x/o> .\nTC .\n", "<http://x/s> <http://x/p> <http://x/o> .", false},
+		{"patch", "application/rdf-patch", "TX .\nA <http://x/s> <http://x/p> <http://x/o> .\nTC .\n",
+			"<http://x/s> <http://x/p> <http://x/o> .", false},
 		{"form", "multipart/form-data; boundary=b", form, `<http://x/s> <http://x/p> "v" . <http://x/t> <http://x/p> "v" .`, false},
 	} {
 		a := w.do("POST", at, c.body, "Content-Type: "+c.typ).status(202)

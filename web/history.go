@@ -97,13 +97,14 @@ func (c resultAPI) state(q registry.Query, as, path string, p *pastCall) error {
 		c.linkMementos(path, place)
 	}
 	return c.current(func() error {
-		return c.version(MediaType(as), "past", q.ID+" "+tag, tag, place.Time, describe, compute(c.r.Context(), func(ctx context.Context, w io.Writer) error {
-			r, err := c.History.StateAt(ctx, q.ID, place.Position)
-			if err != nil {
-				return err
-			}
-			return Represent(w, r, as, q.Text)
-		}))
+		return c.version(MediaType(as), "past", q.ID+" "+tag, tag, place.Time, describe,
+			compute(c.r.Context(), func(ctx context.Context, w io.Writer) error {
+				r, err := c.History.StateAt(ctx, q.ID, place.Position)
+				if err != nil {
+					return err
+				}
+				return Represent(w, r, as, q.Text)
+			}))
 	})
 }
 
@@ -184,7 +185,8 @@ func (c resultAPI) linkMementos(path string, p registry.Place) {
 }
 
 func (c resultAPI) mementoLink(path string, v registry.Version, rels ...string) string {
-	return fmt.Sprintf(`<%s>; rel="%s"; datetime="%s"`, c.url(memento(path, v.Position)), strings.Join(rels, " "), v.Time.UTC().Format(http.TimeFormat))
+	return fmt.Sprintf(`<%s>; rel="%s"; datetime="%s"`, c.url(memento(path, v.Position)), strings.Join(rels, " "),
+		v.Time.UTC().Format(http.TimeFormat))
 }
 
 // timeMap lists the states of a result that are kept, oldest first.
@@ -215,13 +217,15 @@ func (c resultAPI) timeMap(q registry.Query) error {
 	fmt.Fprintf(&b, `<%s>; rel="original timegate"`, c.url(path))
 	if len(list) > 0 {
 		first, end := list[0], list[len(list)-1]
-		fmt.Fprintf(&b, ",\n<%s>; rel=\"self\"; type=%q; from=%q; until=%q", c.url(c.r.URL.RequestURI()), linkFormat, first.Time.UTC().Format(http.TimeFormat), end.Time.UTC().Format(http.TimeFormat))
+		fmt.Fprintf(&b, ",\n<%s>; rel=\"self\"; type=%q; from=%q; until=%q", c.url(c.r.URL.RequestURI()), linkFormat,
+			first.Time.UTC().Format(http.TimeFormat), end.Time.UTC().Format(http.TimeFormat))
 		if end.Seq < last.Last.Seq {
 			more := url.Values{"after": {end.Position.String()}, "limit": {fmt.Sprint(limit)}}
 			if format := c.params.Get("format"); format != "" {
 				more.Set("format", format)
 			}
-			fmt.Fprintf(&b, ",\n<%s>; rel=\"timemap\"; type=%q; from=%q", c.url(strings.TrimSuffix(path, "/results"+suffixOf(path))+"/timemap?"+more.Encode()), linkFormat, end.Time.UTC().Format(http.TimeFormat))
+			fmt.Fprintf(&b, ",\n<%s>; rel=\"timemap\"; type=%q; from=%q", c.url(strings.TrimSuffix(path, "/results"+suffixOf(path))+
+				"/timemap?"+more.Encode()), linkFormat, end.Time.UTC().Format(http.TimeFormat))
 		}
 	}
 	for _, v := range list {
@@ -262,9 +266,10 @@ func (c changeAPI) diff(q registry.Query) error {
 		c.w.Header().Set("Cache-Control", pastCaching(q, false))
 	}
 	return c.current(func() error {
-		return c.version(typeJSON, "past", q.ID+" "+tag, tag, to.Time, describe, compute(c.r.Context(), func(ctx context.Context, w io.Writer) error {
-			return c.writeDiff(ctx, w, q.ID, from.Version, to.Version)
-		}))
+		return c.version(typeJSON, "past", q.ID+" "+tag, tag, to.Time, describe,
+			compute(c.r.Context(), func(ctx context.Context, w io.Writer) error {
+				return c.writeDiff(ctx, w, q.ID, from.Version, to.Version)
+			}))
 	})
 }
 
@@ -302,9 +307,11 @@ func (c changeAPI) writeDiff(ctx context.Context, w io.Writer, query string, fro
 	if err != nil {
 		return err
 	}
-	d = cmp.Or(d, &diff.Delta{Form: after.Form(), Ordered: after.Ordered(), Vars: after.Vars(), OldVars: before.Vars(), Boolean: after.Boolean(), Previous: before.Boolean()})
-	n := api.Difference{Query: query, From: versionOf(from), To: versionOf(to), Form: d.Form, Jaccard: d.Jaccard, Hash: after.Hash(), Before: before.Hash(),
-		Added: d.AddedJSON(), Removed: d.RemovedJSON()}
+	d = cmp.Or(d, &diff.Delta{Form: after.Form(), Ordered: after.Ordered(), Vars: after.Vars(), OldVars: before.Vars(),
+		Boolean: after.Boolean(), Previous: before.Boolean()})
+	n := api.Difference{Query: query, From: versionOf(from), To: versionOf(to), Form: d.Form, Jaccard: d.Jaccard, Hash: after.Hash(),
+		Before: before.Hash(),
+		Added:  d.AddedJSON(), Removed: d.RemovedJSON()}
 	if d.Form == diff.Ask {
 		n.Boolean, n.Was = &d.Boolean, &d.Previous
 	}

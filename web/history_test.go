@@ -37,10 +37,12 @@ func TestPastResults(t *testing.T) {
 	w.get(at+"/results?seq=1").problem(404, "no-result")
 	states := w.past(id)
 	third := string(states[2].Document())
-	for _, address := range []string{"?seq=3", "?seq=Zq81:3", "?at=2026-11-20T09:02:00.25Z", "?at=2026-11-20T09:02:30Z", "?at=2026-11-20T09:03:00.249Z",
+	for _, address := range []string{"?seq=3", "?seq=Zq81:3", "?at=2026-11-20T09:02:00.25Z", "?at=2026-11-20T09:02:30Z",
+		"?at=2026-11-20T09:03:00.249Z",
 		"?at=2026-11-20T10:02:30%2B01:00", "?at=2026-11-20T09:03", "?at=2026-11-20+09:02:59", ".srj?seq=3"} {
 		a := w.get(at + "/results" + address).status(200)
-		if string(a.body) != third || a.Header.Get("ETag") != `"Zq81.3.srj"` || a.Header.Get("Memento-Datetime") != "Fri, 20 Nov 2026 09:02:00 GMT" {
+		if string(a.body) != third || a.Header.Get("ETag") != `"Zq81.3.srj"` || a.Header.Get("Memento-Datetime") != "Fri, 20 Nov "+
+			"2026 09:02:00 GMT" {
 			t.Errorf("%s: %s %v", address, a.body, a.Header)
 		}
 	}
@@ -49,7 +51,8 @@ func TestPastResults(t *testing.T) {
 		if err := Represent(&want, states[1], suffix, ""); err != nil {
 			t.Fatal(err)
 		}
-		if a := w.get(at + "/results." + suffix + "?seq=2").status(200); !bytes.Equal(a.body, want.Bytes()) || a.Header.Get("Content-Type") != MediaType(suffix) {
+		if a := w.get(at + "/results." + suffix + "?seq=2").status(200); !bytes.Equal(a.body, want.Bytes()) ||
+			a.Header.Get("Content-Type") != MediaType(suffix) {
 			t.Errorf("%s: %s", suffix, a.body)
 		}
 	}
@@ -58,7 +61,8 @@ func TestPastResults(t *testing.T) {
 	}
 	for address, want := range map[string]string{
 		"?seq=6": "404 not-found", "?seq=0": "404 no-result", "?at=2026-11-20T08:00:00Z": "404 no-result", "?seq=other:3": "410 gap",
-		"?at=yesterday": "400 malformed", "?seq=-1": "400 malformed", "?seq=2026-11-20T09:00:00Z": "400 malformed", "?at=2026-11-20T10:02:00Z": "400 malformed",
+		"?at=yesterday": "400 malformed", "?seq=-1": "400 malformed", "?seq=2026-11-20T09:00:00Z": "400 malformed",
+		"?at=2026-11-20T10:02:00Z":      "400 malformed",
 		"?at=2026-11-20T09:02:00 01:00": "400 malformed", "?seq=1&at=2026-11-20": "400 malformed", "?seq=18446744073709551616": "400 malformed",
 	} {
 		status, kind, _ := strings.Cut(want, " ")
@@ -94,7 +98,8 @@ func TestPastGone(t *testing.T) {
 			w.m.trimmed[id] = 2
 			for _, address := range []string{"?seq=2", "?seq=Zq81:1", "?at=2026-11-20T09:01:30Z"} {
 				a := w.get(at+address).problem(410, "gap")
-				if a.string("reason") != registry.TooOld || a.Header.Get("Content-Type") != "application/problem+json" || a.Header.Get("Memento-Datetime") != "" {
+				if a.string("reason") != registry.TooOld || a.Header.Get("Content-Type") != "application/problem+json" ||
+					a.Header.Get("Memento-Datetime") != "" {
 					t.Errorf("%s%s: %s %v", suffix, address, a.body, a.Header)
 				}
 			}
@@ -112,19 +117,22 @@ func TestPastConditional(t *testing.T) {
 	id := w.register(selectText)
 	w.past(id)
 	at := "/v1/queries/" + id + "/results"
-	for address, want := range map[string]string{"?seq=Zq81:3": "private, max-age=86400, immutable", "?seq=Zq81:5": "private, no-cache", "?seq=3": "private, no-cache", "?at=2026-11-20T09:02:30Z": "private, no-cache"} {
+	for address, want := range map[string]string{"?seq=Zq81:3": "private, max-age=86400, immutable",
+		"?seq=Zq81:5": "private, no-cache", "?seq=3": "private, no-cache", "?at=2026-11-20T09:02:30Z": "private, no-cache"} {
 		a := w.get(at + address).status(200)
 		if got := a.Header.Get("Cache-Control"); got != want {
 			t.Errorf("%s: %s", address, got)
 		}
 		tag := a.Header.Get("ETag")
-		if b := w.get(at+address, "If-None-Match: "+tag).status(304); b.Header.Get("ETag") != tag || len(b.body) > 0 || b.Header.Get("Memento-Datetime") == "" {
+		if b := w.get(at+address, "If-None-Match: "+tag).status(304); b.Header.Get("ETag") != tag || len(b.body) > 0 ||
+			b.Header.Get("Memento-Datetime") == "" {
 			t.Errorf("%s: %v", address, b.Header)
 		}
 		w.get(at+address, `If-Match: "x"`).problem(412, "precondition-failed")
 	}
 	head := w.do("HEAD", at+"?seq=3", "").status(200)
-	if full := w.get(at + "?seq=3"); len(head.body) > 0 || head.ContentLength != int64(len(full.body)) || head.Header.Get("Memento-Datetime") == "" {
+	if full := w.get(at + "?seq=3"); len(head.body) > 0 || head.ContentLength != int64(len(full.body)) ||
+		head.Header.Get("Memento-Datetime") == "" {
 		t.Errorf("HEAD: %d %v", len(head.body), head.Header)
 	}
 }
@@ -156,12 +164,14 @@ func TestMemento(t *testing.T) {
 
 	now := w.get(path).status(200)
 	l := links(now.Header["Link"]...)
-	if l["original"] != original || l["timegate"] != original || l["timemap"] != base+"/v1/queries/"+id+"/timemap" || now.Header.Get("Memento-Datetime") != "" || !strings.Contains(now.Header.Get("Vary"), "Accept-Datetime") {
+	if l["original"] != original || l["timegate"] != original || l["timemap"] != base+"/v1/queries/"+id+"/timemap" ||
+		now.Header.Get("Memento-Datetime") != "" || !strings.Contains(now.Header.Get("Vary"), "Accept-Datetime") {
 		t.Fatalf("%v", now.Header)
 	}
 	for when, seq := range map[string]int{"09:02:00": 3, "09:02:59": 3, "09:01:59": 2, "08:00:00": 1, "23:00:00": 5} {
 		a := w.get(path, "Accept-Datetime: Fri, 20 Nov 2026 "+when+" GMT").status(200)
-		if !bytes.Equal(a.body, states[seq-1].Document()) || a.Header.Get("Content-Location") != fmt.Sprintf("%s?seq=Zq81%%3A%d", original, seq) || !strings.Contains(a.Header.Get("Vary"), "Accept-Datetime") {
+		if !bytes.Equal(a.body, states[seq-1].Document()) || a.Header.Get("Content-Location") != fmt.Sprintf("%s?seq=Zq81%%3A%d",
+			original, seq) || !strings.Contains(a.Header.Get("Vary"), "Accept-Datetime") {
 			t.Errorf("%s: %s %v", when, a.body, a.Header)
 		}
 		// The datetime of a memento leads back to it.

@@ -51,8 +51,10 @@ var (
 )
 
 func newMemory(now time.Time) *memory {
-	return &memory{now: now, queries: map[string]registry.Query{}, endpoints: map[string]registry.Endpoint{}, files: map[string]registry.Endpoint{}, edits: map[string]map[string]registry.Edit{},
-		status: map[string]registry.Status{}, results: map[string]*diff.Result{}, trimmed: map[string]uint64{}, slots: map[string][]scheduler.Slot{}, due: map[string]time.Time{}}
+	return &memory{now: now, queries: map[string]registry.Query{}, endpoints: map[string]registry.Endpoint{},
+		files: map[string]registry.Endpoint{}, edits: map[string]map[string]registry.Edit{},
+		status: map[string]registry.Status{}, results: map[string]*diff.Result{}, trimmed: map[string]uint64{},
+		slots: map[string][]scheduler.Slot{}, due: map[string]time.Time{}}
 }
 
 func (m *memory) PublicQuery(id string) (registry.Query, error) {
@@ -214,7 +216,8 @@ func (m *memory) Item(id string) (registry.ListedQuery, error) {
 }
 
 func (m *memory) Stats(id string) (policy.Stats, error) {
-	return policy.Stats{Last: 3, Executions: 2, Samples: []policy.Sample{{Slot: 1, Elapsed: time.Second}, {Slot: 3, Elapsed: time.Second, Changed: true, Jaccard: .5}}}, nil
+	return policy.Stats{Last: 3, Executions: 2, Samples: []policy.Sample{{Slot: 1, Elapsed: time.Second},
+		{Slot: 3, Elapsed: time.Second, Changed: true, Jaccard: .5}}}, nil
 }
 
 // publish makes r the result of a query, as a slot would.
@@ -318,15 +321,18 @@ func (m *memory) Tick(ctx context.Context, endpoint string) (scheduler.Slot, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := scheduler.Slot{Endpoint: endpoint, Number: uint64(len(m.slots[endpoint]) + 1), Started: m.now, Finished: m.now, Tick: true, Budget: 10}
+	s := scheduler.Slot{Endpoint: endpoint, Number: uint64(len(m.slots[endpoint]) + 1), Started: m.now, Finished: m.now, Tick: true,
+		Budget: 10}
 	m.slots[endpoint] = append([]scheduler.Slot{s}, m.slots[endpoint]...)
 	return s, nil
 }
 
 func (m *memory) Explain(_, query string) (scheduler.Explanation, error) {
 	q, err := m.Query(query)
-	return scheduler.Explanation{Query: query, Endpoint: q.Endpoint, Policy: "rr", Slot: 4, Eligible: true, Tier: "ranked", Code: plan.CodeOrder, Rank: 1, Of: 2,
-		Inputs: map[string]float64{"last": 3}, Why: "it is first in line", LastRun: policy.Run{Slot: 3, At: m.now, Elapsed: time.Second, Outcome: registry.Changed, Why: "ranked"},
+	return scheduler.Explanation{Query: query, Endpoint: q.Endpoint, Policy: "rr", Slot: 4, Eligible: true, Tier: "ranked",
+		Code: plan.CodeOrder, Rank: 1, Of: 2,
+		Inputs: map[string]float64{"last": 3}, Why: "it is first in line", LastRun: policy.Run{Slot: 3, At: m.now, Elapsed: time.Second,
+			Outcome: registry.Changed, Why: "ranked"},
 		PassedOver: &scheduler.PassedOver{Slot: 2, Reason: "budget"}}, err
 }
 
@@ -349,7 +355,9 @@ func (m *memory) State(endpoint string) (scheduler.LoopState, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	st := scheduler.LoopState{Endpoint: endpoint, Next: m.now.Add(time.Minute), Oldest: m.now.Add(-90 * time.Second).Truncate(time.Second), Queries: len(m.queries), States: map[registry.State]int{registry.New: len(m.queries)}, Health: registry.Health{State: registry.Healthy}}
+	st := scheduler.LoopState{Endpoint: endpoint, Next: m.now.Add(time.Minute),
+		Oldest: m.now.Add(-90 * time.Second).Truncate(time.Second), Queries: len(m.queries),
+		States: map[registry.State]int{registry.New: len(m.queries)}, Health: registry.Health{State: registry.Healthy}}
 	if s := m.slots[endpoint]; len(s) > 0 {
 		st.Last, st.Debt = s[0], s[0].Debt
 	}

@@ -13,7 +13,8 @@ func TestMetrics(t *testing.T) {
 	w.register(selectText)
 	w.do("BREW", "/v1/queries", "")
 	w.get("/nowhere/at/all")
-	w.config.Metrics.ObserveSlot(scheduler.Slot{Endpoint: "city", Started: time.Unix(98, 0), Finished: time.Unix(100, 0), Complete: 5, Changed: 2, Failed: 1, Cut: 1, Skipped: 3, Used: 1.5, Budget: 10})
+	w.config.Metrics.ObserveSlot(scheduler.Slot{Endpoint: "city", Started: time.Unix(98, 0), Finished: time.Unix(100, 0),
+		Complete: 5, Changed: 2, Failed: 1, Cut: 1, Skipped: 3, Used: 1.5, Budget: 10})
 	w.config.Metrics.ObserveSlot(scheduler.Slot{Endpoint: "moon", Finished: time.Unix(100, 0)})
 	w.config.Metrics.Forget("moon")
 	s := string(w.get("/metrics").status(200).body)

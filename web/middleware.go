@@ -56,7 +56,8 @@ func clean(p string) bool {
 	return strings.HasPrefix(p, "/") && path.Clean(p) == p
 }
 
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // guards are headers of all responses. The lists of values are shared: Header.Add appends to
 // a copy, because they have no room.
@@ -125,7 +126,8 @@ func (s *server) record(rec *recorder, r *http.Request, took time.Duration) {
 }
 
 func (s *server) checkHost(next http.Handler) http.Handler {
-	wrong := refuse(&problem{Problem: newProblem("misdirected", "ask for this server by a loopback name, its listen address or the host of its public_url")})
+	wrong := refuse(&problem{Problem: newProblem("misdirected", "ask for this server by a loopback name, its listen address or "+
+		"the host of its public_url")})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.hosts.admit(r) {
 			wrong.ServeHTTP(w, r)
@@ -138,7 +140,8 @@ func (s *server) checkHost(next http.Handler) http.Handler {
 // checkForwarded rejects forwarded requests on a server without tokens: it treats
 // every caller as an admin, and a caller behind a proxy may be anyone.
 func (s *server) checkForwarded(next http.Handler) http.Handler {
-	stranger := refuse(&problem{Problem: newProblem("forwarded", "a proxy forwarded this request, and this server has no tokens: make one on the server ('freshet token add ops --role admin') and send it, or start the server with --insecure")})
+	stranger := refuse(&problem{Problem: newProblem("forwarded", "a proxy forwarded this request, and this server has no "+
+		"tokens: make one on the server ('freshet token add ops --role admin') and send it, or start the server with --insecure")})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.Insecure && forwarded(r.Header) {
 			if _, err := s.Gate.Authenticate("", ""); err == nil {
@@ -232,7 +235,8 @@ func (h hosts) admit(r *http.Request) bool {
 
 // forwardedBy lists the header fields by which proxies name the original client,
 // besides all that begin with X-Forwarded.
-var forwardedBy = []string{"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Envoy-External-Address",
+var forwardedBy = []string{"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For",
+	"X-Envoy-External-Address",
 	"True-Client-Ip", "Cf-Connecting-Ip", "Fly-Client-Ip"}
 
 func forwarded(h http.Header) bool {

@@ -24,7 +24,8 @@ func TestAmbiguousNames(t *testing.T) {
 		w.get("/v1/profiles/needs").status(200)
 	}
 	w.token = secrets["ops"]
-	paths := map[string]string{"/v1/webhooks": `{"url":"http://127.0.0.1:1/","query":"prices"}`, "/v1/profiles": `{"items":[{"query":"prices","when":{"every":"5m","slack":"1m"}}]}`}
+	paths := map[string]string{"/v1/webhooks": `{"url":"http://127.0.0.1:1/","query":"prices"}`,
+		"/v1/profiles": `{"items":[{"query":"prices","when":{"every":"5m","slack":"1m"}}]}`}
 	s, err := newServer(w.config)
 	if err != nil {
 		t.Fatal(err)

@@ -141,7 +141,8 @@ func (c serverAPI) status() error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, map[string]any{"results": o.Results, "fresh": o.States[registry.Live], "states": o.States, "starting": o.Starting, "troubles": o.Troubles(c.caller)})
+	return c.json(http.StatusOK, map[string]any{"results": o.Results, "fresh": o.States[registry.Live], "states": o.States,
+		"starting": o.Starting, "troubles": o.Troubles(c.caller)})
 }
 
 // collectOutlook reports the troubles.

@@ -27,7 +27,8 @@ type firing struct{ inner }
 type inner interface{ Rules }
 
 func (firing) Totals() (registry.RuleTotals, error) {
-	return registry.RuleTotals{Rules: map[registry.RuleStatus]int{registry.RuleFailing: 1}, Alerts: map[registry.AlertState]int{registry.AlertFiring: 3},
+	return registry.RuleTotals{Rules: map[registry.RuleStatus]int{registry.RuleFailing: 1},
+		Alerts: map[registry.AlertState]int{registry.AlertFiring: 3},
 		Firing: map[string]int{"parking": 2, "other": 1}}, nil
 }
 
@@ -64,7 +65,8 @@ func TestOutlook(t *testing.T) {
 	if s.Fresh != 0 || s.States[registry.Stale] != 1 || kinds != "storage node endpoint alert rule " {
 		t.Errorf("%+v", s)
 	}
-	if a := string(w.get("/v1/queries/" + q).status(200).body); !strings.Contains(a, `"state":"stale"`) || !strings.Contains(a, "no slot runs") {
+	if a := string(w.get("/v1/queries/" + q).status(200).body); !strings.Contains(a, `"state":"stale"`) ||
+		!strings.Contains(a, "no slot runs") {
 		t.Errorf("the query: %s", a)
 	}
 	for state, n := range map[string]int{"live": 0, "stale": 1} {
@@ -74,7 +76,8 @@ func TestOutlook(t *testing.T) {
 	}
 	metrics := string(w.get("/metrics").status(200).body)
 	for _, m := range []string{`freshet_troubles{kind="storage"} 1`, `freshet_troubles{kind="node"} 1`, `freshet_troubles{kind="endpoint"} 1`,
-		`freshet_troubles{kind="alert"} 3`, `freshet_troubles{kind="rule"} 1`, `freshet_troubles{kind="query"} 0`, `freshet_queries{endpoint="city",state="stale"} 1`} {
+		`freshet_troubles{kind="alert"} 3`, `freshet_troubles{kind="rule"} 1`, `freshet_troubles{kind="query"} 0`,
+		`freshet_queries{endpoint="city",state="stale"} 1`} {
 		if !strings.Contains(metrics, "\n"+m+"\n") {
 			t.Errorf("the metrics lack %s", m)
 		}

@@ -144,7 +144,8 @@ func unmask(old registry.Endpoint, next *registry.Endpoint) error {
 }
 
 func sendAgain(pointer, what string) error {
-	return unprocessable("bad-endpoint", pointer, "url leads to another host, or away from https: send %s again in the same request, or drop it with null", what)
+	return unprocessable("bad-endpoint", pointer, "url leads to another host, or away from https: send %s again in the same "+
+		"request, or drop it with null", what)
 }
 
 func passwords(a registry.Auth) [2]*registry.Password {
@@ -157,7 +158,8 @@ func noFiles(old, next registry.Endpoint) error {
 	for i, p := range passwords(next.Auth) {
 		was := passwords(old.Auth)[i]
 		if p != nil && p.PasswordFile != "" && (was == nil || was.PasswordFile != p.PasswordFile || old.URL != next.URL) {
-			return unprocessable("bad-endpoint", "/auth/"+[]string{"basic", "digest"}[i]+"/password_file", "files are named in the configuration file only; send the password itself")
+			return unprocessable("bad-endpoint", "/auth/"+[]string{"basic", "digest"}[i]+"/password_file",
+				"files are named in the configuration file only; send the password itself")
 		}
 	}
 	was := old.Auth.Bearer

@@ -101,7 +101,8 @@ func asProblem(err error) (p *problem, ok bool) {
 		return &problem{Problem: newProblem("unavailable", "the request was given up before it was answered"), retryAfter: 5}, true
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
-		return &problem{Problem: newProblem("storage-full", "the server's disk is full and nothing of this was stored: make room there and try again"), retryAfter: 60}, false
+		return &problem{Problem: newProblem("storage-full", "the server's disk is full and nothing of this was stored: make room "+
+			"there and try again"), retryAfter: 60}, false
 	}
 	return &problem{Problem: newProblem("internal", "the server could not answer; its log says why")}, false
 }
@@ -165,14 +166,18 @@ var problemKinds = map[registry.Kind]kindAnswer{
 		"Correct the place that errors[] points at: a JSON pointer into the body, or a parameter's name after a question mark."},
 	registry.KindBadPosition: {400, "after and Last-Event-ID name a position: epoch:number.",
 		"Take the position from the id of an event or from next of a page."},
-	registry.KindUnauthorized: {401, "This server asks for a token, and none was sent, or the one that was sent is wrong, expired or removed. Tokens are never taken from the URL.",
+	registry.KindUnauthorized: {401, "This server asks for a token, and none was sent, or the one that was sent is wrong, " +
+		"expired or removed. Tokens are never taken from the URL.",
 		"Send it as \"Authorization: Bearer …\". An admin makes one with \"freshet token add\"."},
-	registry.KindForbidden: {403, "The token is valid, but its role does not include this call, or it concerns what another caller holds. The role read follows, app also registers queries, admin does everything.",
+	registry.KindForbidden: {403, "The token is valid, but its role does not include this call, or it concerns what another " +
+		"caller holds. The role read follows, app also registers queries, admin does everything.",
 		"Use a token with a higher role, or the one that holds it."},
 	registry.KindCrossOrigin: {403, "A browser sent this on behalf of a page from another origin.",
 		"Add that origin to \"origins\" in the configuration if it is meant to."},
-	registry.KindForwarded: {403, "This server has no tokens and treats every caller as an admin, so it serves this machine only. A proxy forwarded the request (its header has Forwarded, Via, X-Forwarded-For or the like).",
-		"Create a token on the server (freshet token add NAME --role admin), after which every caller must send one, or start the server with --insecure."},
+	registry.KindForwarded: {403, "This server has no tokens and treats every caller as an admin, so it serves this machine " +
+		"only. A proxy forwarded the request (its header has Forwarded, Via, X-Forwarded-For or the like).",
+		"Create a token on the server (freshet token add NAME --role admin), after which every caller must send one, or start the " +
+			"server with --insecure."},
 	registry.KindNotFound: {404, "Nothing is served under this path, or the query, endpoint or token that it names does not exist (any more).",
 		"Look it up in the list: GET /v1 links the lists of the API."},
 	registry.KindNoResult: {404, "The query is registered, but no execution has been complete so far.",
@@ -185,7 +190,8 @@ var problemKinds = map[registry.Kind]kindAnswer{
 		"Ask for srj, srx, csv or tsv of SELECT, srj or srx of ASK, nt or ttl of CONSTRUCT and DESCRIBE."},
 	registry.KindNameTaken: {409, "The caller's registration of another query has this name; ids names that query.",
 		"Choose another name, or register with replace: true, which moves the name and releases the registration of that query."},
-	registry.KindAmbiguousName: {409, "The name is none of the caller's own, and others gave it to several queries or profiles; ids lists some of them.",
+	registry.KindAmbiguousName: {409, "The name is none of the caller's own, and others gave it to several queries or " +
+		"profiles; ids lists some of them.",
 		"Use an id."},
 	registry.KindExists: {409, "The name is taken.",
 		"Choose another name."},
@@ -193,7 +199,8 @@ var problemKinds = map[registry.Kind]kindAnswer{
 		"Edit the value instead."},
 	registry.KindConflict: {409, "What was asked would contradict the state that the server is in.",
 		"detail says how to get there."},
-	registry.KindGap: {410, "The log does not continue from this position. reason says why: too_old (the changes after it have been trimmed), other_epoch (numbering began again), ahead (the position lies after the newest change).",
+	registry.KindGap: {410, "The log does not continue from this position. reason says why: too_old (the changes after it have " +
+		"been trimmed), other_epoch (numbering began again), ahead (the position lies after the newest change).",
 		"Read the results and go on from the position in their ETag."},
 	registry.KindPreconditionFailed: {412, "The resource is not the one that If-Match names.",
 		"Read it again, look at what changed, and repeat the edit."},
@@ -201,7 +208,8 @@ var problemKinds = map[registry.Kind]kindAnswer{
 		"Send less, or raise limits.body."},
 	registry.KindUnsupportedMediaType: {415, "The body's Content-Type is not one that the call reads.",
 		"Send one that detail names."},
-	registry.KindMisdirected: {421, "The Host of the request is neither a loopback name, nor the address that Freshet listens on, nor the host of public_url.",
+	registry.KindMisdirected: {421, "The Host of the request is neither a loopback name, nor the address that Freshet listens " +
+		"on, nor the host of public_url.",
 		"Set public_url when the server is reached under another name."},
 	registry.KindBadQuery: {400, "The text is not a SPARQL 1.1 SELECT, ASK, CONSTRUCT or DESCRIBE query.",
 		"Correct it where detail says that reading ended."},
@@ -219,21 +227,26 @@ var problemKinds = map[registry.Kind]kindAnswer{
 		"Change the one that errors[] points at; it says how."},
 	registry.KindLimit: {429, "A limit of the whole server is reached, such as limits.queries; detail says which.",
 		"Release some, or raise the limit."},
-	registry.KindQuota: {403, "limits.token_queries, limits.token_bytes, limits.token_profiles, limits.token_rules, limits.token_receivers and limits.token_webhooks bound what one token holds; detail says which. Of these, the last three bind admins, too.",
+	registry.KindQuota: {403, "limits.token_queries, limits.token_bytes, limits.token_profiles, limits.token_rules, " +
+		"limits.token_receivers and limits.token_webhooks bound what one token holds; detail says which. Of these, the last three " +
+		"bind admins, too.",
 		"Release some, or let the operator raise the limit."},
 	registry.KindRate: {429, "limits.token_rate bounds how many queries and profiles one token registers in a second. Admins are not bound.",
 		"Go on when Retry-After says."},
 	registry.KindBusy: {429, "The call is expensive and others of its kind are running.",
 		"Try again when Retry-After says."},
-	registry.KindTooManyGuesses: {429, "Many wrong tokens came from this address, so further tokens are not checked for a moment. The one that was sent may be valid. A token that was valid from this address before still works.",
+	registry.KindTooManyGuesses: {429, "Many wrong tokens came from this address, so further tokens are not checked for a " +
+		"moment. The one that was sent may be valid. A token that was valid from this address before still works.",
 		"Try again when Retry-After says, and find the program that sends wrong tokens."},
 	registry.KindTooMany: {429, "limits.connections followers are connected, or limits.address_connections of this address.",
 		"Try again when Retry-After says, or raise the limit."},
 	registry.KindInternal: {500, "The error is the server's.",
 		"Read the request's line in its log: it says why."},
-	registry.KindUnavailable: {503, "The server is starting or stopping, or a part of it does not answer. In a cluster: no node asks the endpoint now, because another one takes it over.",
+	registry.KindUnavailable: {503, "The server is starting or stopping, or a part of it does not answer. In a cluster: no " +
+		"node asks the endpoint now, because another one takes it over.",
 		"Try again when Retry-After says."},
-	registry.KindStorageFull: {507, "The disk that holds the store is full, or less than limits.reserve of it is free, so new registrations are refused. Reading and following still work.",
+	registry.KindStorageFull: {507, "The disk that holds the store is full, or less than limits.reserve of it is free, so new " +
+		"registrations are refused. Reading and following still work.",
 		"Make room on the disk; the server then resumes by itself."},
 	registry.KindNotReady: {503, "The server is stopping, or it is starting and endpoints have not read their queries yet.",
 		"Try again when Retry-After says."},

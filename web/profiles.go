@@ -199,5 +199,6 @@ type capturePage struct {
 
 func (c profileAPI) capturePage(it registry.ListedProfile, n int) capturePage {
 	s := it.Status
-	return capturePage{Profile: it.Profile.ID, Epoch: s.Epoch, Seq: s.Seq, Captured: s.Seq, Expired: s.Expired, Open: s.Open, Rounds: make([]api.Round, n)}
+	return capturePage{Profile: it.Profile.ID, Epoch: s.Epoch, Seq: s.Seq, Captured: s.Seq, Expired: s.Expired, Open: s.Open,
+		Rounds: make([]api.Round, n)}
 }

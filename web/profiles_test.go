@@ -62,12 +62,14 @@ func (m *complexMemory) FindProfile(owner, name string, most int) (list []regist
 	return list, nil
 }
 
-func (m *complexMemory) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (items []registry.ListedProfile, next string, err error) {
+func (m *complexMemory) ListProfiles(f registry.ProfileFilter, cursor string, limit int) (items []registry.ListedProfile,
+	next string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(m.profiles)) {
 		p := m.profiles[id]
-		if id <= cursor || f.Endpoint != "" && p.Endpoint != f.Endpoint || f.Owner != "" && p.Owner != f.Owner || !strings.Contains(p.Name, f.Text) {
+		if id <= cursor || f.Endpoint != "" && p.Endpoint != f.Endpoint || f.Owner != "" && p.Owner != f.Owner ||
+			!strings.Contains(p.Name, f.Text) {
 			continue
 		}
 		if len(items) == limit {
@@ -103,7 +105,8 @@ func (m *complexMemory) ProfileItem(id string) (registry.ListedProfile, error) {
 	return m.item(p), nil
 }
 
-func (m *complexMemory) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64, err error) {
+func (m *complexMemory) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round,
+	next uint64, err error) {
 	for _, r := range slices.Backward(m.rounds[id]) {
 		if before > 0 && r.Number >= before || state != "" && r.State != state {
 			continue
@@ -132,7 +135,8 @@ func (m *complexMemory) Captured(id string, p registry.Position, limit int) (lis
 const secondText = "SELECT ?b WHERE { ?b <http://example.org/q> ?c }"
 
 func profileBody(a, b string) string {
-	return fmt.Sprintf(`{"name":"oil","window":"10m","items":[{"query":%q,"when":{"changed":%q,"where":[{"var":"b","op":"contains","value":"oil"}]}},
+	return fmt.Sprintf(`{"name":"oil","window":"10m","items":[{"query":%q,"when":{"changed":%q,"where":[{"var":"b",`+
+		`"op":"contains","value":"oil"}]}},
 		{"query":%q,"when":{"every":"5m","slack":"1m"}}]}`, a, b, b)
 }
 
@@ -141,16 +145,20 @@ func TestProfiles(t *testing.T) {
 	a, b := w.register(selectText), w.register(secondText)
 	made := w.post("/v1/profiles", profileBody(a, b)).status(201)
 	id := fmt.Sprint(made.json()["id"])
-	if !strings.HasSuffix(made.Header.Get("Location"), "/v1/profiles/"+id) || made.json()["window"] != "10m0s" || made.json()["state"] != "live" {
+	if !strings.HasSuffix(made.Header.Get("Location"), "/v1/profiles/"+id) || made.json()["window"] != "10m0s" ||
+		made.json()["state"] != "live" {
 		t.Errorf("%s %s", made.Header, made.body)
 	}
-	if again := w.post("/v1/profiles", strings.Replace(profileBody(a, b), "oil", "gas", 1)).status(200); again.json()["id"] != id || again.json()["name"] != "gas" {
+	if again := w.post("/v1/profiles", strings.Replace(profileBody(a, b), "oil", "gas", 1)).status(200); again.json()["id"] != id ||
+		again.json()["name"] != "gas" {
 		t.Errorf("the same need: %s", again.body)
 	}
 	shown := w.get("/v1/profiles/gas").status(200) // by name
 	tag := shown.Header.Get("ETag")
-	w.do("PATCH", "/v1/profiles/"+id, `{"weight":2}`, "Content-Type: application/json", `If-Match: "other"`).problem(412, "precondition-failed")
-	patched := w.do("PATCH", "/v1/profiles/"+id, `{"weight":2,"budget":"3s","name":null}`, "Content-Type: application/json", "If-Match: "+tag).status(200)
+	w.do("PATCH", "/v1/profiles/"+id, `{"weight":2}`, "Content-Type: application/json", `If-Match: "other"`).problem(412,
+		"precondition-failed")
+	patched := w.do("PATCH", "/v1/profiles/"+id, `{"weight":2,"budget":"3s","name":null}`, "Content-Type: application/json",
+		"If-Match: "+tag).status(200)
 	if p := patched.json(); p["weight"] != 2.0 || p["budget"] != "3s" || p["name"] != "" || patched.Header.Get("ETag") == tag {
 		t.Errorf("%s", patched.body)
 	}
@@ -208,12 +216,14 @@ func TestCaptures(t *testing.T) {
 	at := w.m.now
 	done := &registry.Execution{Position: registry.Position{Epoch: "e", Seq: 3}, At: at, Slot: 7, Why: "interval"}
 	w.complex.rounds[id] = []registry.Round{
-		{Profile: id, Number: 1, State: registry.RoundCaptured, OpenedAt: at, Slot: 7, EndedAt: at, EndedSlot: 7, Position: registry.Position{Epoch: epoch, Seq: 1},
+		{Profile: id, Number: 1, State: registry.RoundCaptured, OpenedAt: at, Slot: 7, EndedAt: at, EndedSlot: 7,
+			Position:  registry.Position{Epoch: epoch, Seq: 1},
 			Trigger:   registry.Cause{Query: b, Position: registry.Position{Epoch: "e", Seq: 2}},
 			Intervals: []registry.Interval{{Query: a, From: at, Until: at.Add(time.Minute), Done: done}, {Query: b, First: 7, Last: 8, Done: done}}},
 		{Profile: id, Number: 2, State: registry.RoundExpired, OpenedAt: at, Slot: 8, EndedAt: at, EndedSlot: 9, Reason: "x",
 			Intervals: []registry.Interval{{Query: a, From: at, Until: at, Reason: "x"}, {Query: b}}},
-		{Profile: id, Number: 3, State: registry.RoundOpen, OpenedAt: at, Slot: 9, Intervals: []registry.Interval{{Query: a}, {Query: b, From: at.Add(time.Hour), Until: at.Add(2 * time.Hour)}}},
+		{Profile: id, Number: 3, State: registry.RoundOpen, OpenedAt: at, Slot: 9, Intervals: []registry.Interval{{Query: a},
+			{Query: b, From: at.Add(time.Hour), Until: at.Add(2 * time.Hour)}}},
 	}
 	states := func(path string) (got []string) {
 		for _, r := range w.get(path).status(200).json()["rounds"].([]any) {

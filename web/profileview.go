@@ -56,7 +56,8 @@ func (v *profileViewer) profile(it registry.ListedProfile) (api.Profile, error) 
 		}
 	}
 	if w.State == "broken" {
-		w.Warnings = append(w.Warnings, registry.Warning{Code: "missing-query", Message: s.Missing[0] + " is no longer registered: register it again, or delete the profile"})
+		w.Warnings = append(w.Warnings, registry.Warning{Code: "missing-query",
+			Message: s.Missing[0] + " is no longer registered: register it again, or delete the profile"})
 	}
 	if v.NextRound != nil {
 		w.Followers, w.NextDue = v.Following(p.ID), moment(v.NextRound(p))
@@ -78,14 +79,17 @@ func (v *profileViewer) policies(w *api.Profile) error {
 	w.Policy = policy
 	if !scheduler.MindsIntervals(policy) {
 		w.Warnings = append(w.Warnings, registry.Warning{Code: "policy", Message: fmt.Sprintf(
-			"the policy of %s, %s, does not look at intervals: they are captured when it happens to run the queries in time; set policy to mrsf:p (and fallback_policy to %s)", w.Endpoint, policy, policy)})
+			"the policy of %s, %s, does not look at intervals: they are captured when it happens to run the queries in time; set "+
+				"policy to mrsf:p (and fallback_policy to %s)", w.Endpoint, policy, policy)})
 	}
 	return nil
 }
 
 func (v *profileViewer) round(r *registry.Round) api.Round {
-	w := api.Round{Round: r.Number, State: r.State, OpenedAt: r.OpenedAt, Slot: r.Slot, Trigger: v.cause(r.Trigger), EndedAt: moment(r.EndedAt),
-		EndedSlot: positive(r.EndedSlot), Epoch: r.Position.Epoch, Seq: r.Position.Seq, Reason: r.Reason, Intervals: make([]api.Interval, len(r.Intervals))}
+	w := api.Round{Round: r.Number, State: r.State, OpenedAt: r.OpenedAt, Slot: r.Slot, Trigger: v.cause(r.Trigger),
+		EndedAt:   moment(r.EndedAt),
+		EndedSlot: positive(r.EndedSlot), Epoch: r.Position.Epoch, Seq: r.Position.Seq, Reason: r.Reason,
+		Intervals: make([]api.Interval, len(r.Intervals))}
 	for i := range r.Intervals {
 		w.Intervals[i] = v.interval(r, i)
 	}

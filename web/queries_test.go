@@ -14,29 +14,36 @@ import (
 
 func TestRegister(t *testing.T) {
 	w := newWorld(t)
-	a := w.post("/v1/queries", `{"endpoint":"city","query":"SELECT ?s WHERE { ?s ?p ?o }","name":"all","tags":["b","a"],"weight":2,"max_staleness":"10m",
-		"min_interval":"5s","alone":true,"from":"2026-01-01T00:00:00+02:00","until":"2127-01-01T00:00:00Z","public":true,"default_graph_uri":["http://example.org/g"]}`).status(201)
+	a := w.post("/v1/queries", `{"endpoint":"city","query":"SELECT ?s WHERE { ?s ?p ?o `+
+		`}","name":"all","tags":["b","a"],"weight":2,"max_staleness":"10m",
+		"min_interval":"5s","alone":true,"from":"2026-01-01T00:00:00+02:00","until":"2127-01-01T00:00:00Z","public":true,`+
+		`"default_graph_uri":["http://example.org/g"]}`).status(201)
 	q := a.json()
 	id := q["id"].(string)
 	if a.Header.Get("Location") != "http://freshet.example.org:8080/v1/queries/"+id {
 		t.Errorf("Location %q", a.Header.Get("Location"))
 	}
-	for k, want := range map[string]any{"endpoint": "city", "name": "all", "form": "SELECT", "ordered": false, "query": "SELECT ?s WHERE { ?s ?p ?o }", "state": "new",
-		"epoch": epoch, "seq": 0.0, "hash": nil, "rows": 0.0, "checked_at": nil, "changed_at": nil, "executions": 0.0, "changes": 0.0, "median_seconds": nil,
-		"budget_share": nil, "holders": 1.0, "weight": 2.0, "max_staleness": "10m0s", "min_interval": "5s", "alone": true, "public": true} {
+	for k, want := range map[string]any{"endpoint": "city", "name": "all", "form": "SELECT", "ordered": false,
+		"query": "SELECT ?s WHERE { ?s ?p ?o }", "state": "new",
+		"epoch": epoch, "seq": 0.0, "hash": nil, "rows": 0.0, "checked_at": nil, "changed_at": nil, "executions": 0.0, "changes": 0.0,
+		"median_seconds": nil,
+		"budget_share":   nil, "holders": 1.0, "weight": 2.0, "max_staleness": "10m0s", "min_interval": "5s", "alone": true, "public": true} {
 		if q[k] != want {
 			t.Errorf("%s is %v, want %v", k, q[k], want)
 		}
 	}
 	links := q["links"].(map[string]any)
-	for k, want := range map[string]string{"results": "http://freshet.example.org:8080/v1/queries/" + id + "/results", "hub": "http://freshet.example.org:8080/v1/hub",
+	for k, want := range map[string]string{"results": "http://freshet.example.org:8080/v1/queries/" + id + "/results",
+		"hub":  "http://freshet.example.org:8080/v1/hub",
 		"live": "ws://freshet.example.org:8080/v1/live", "explain": "http://freshet.example.org:8080/v1/queries/" + id + "/explain"} {
 		if links[k] != want {
 			t.Errorf("link %s is %v", k, links[k])
 		}
 	}
 	// The same question in another spelling, as a bare text.
-	b := w.do("POST", "/v1/queries?endpoint=city&default-graph-uri=http%3A%2F%2Fexample.org%2Fg&tags=x&tags=y&weight=3&ordered=false&public=1&max_staleness=1m&min_interval=1s&alone=0&from=2026-01-01T00:00:00Z&until=2127-01-01T00:00:00Z&name=again&urgency=&life=",
+	b := w.do("POST", "/v1/queries?endpoint=city&default-graph-uri=http%3A%2F%2Fexample.org%2Fg&tags=x&tags=y&weight=3&"+
+		"ordered=false&public=1&max_staleness=1m&min_interval=1s&alone=0&from=2026-01-01T00:00:00Z&until=2127-01-01T00:00:00Z&"+
+		"name=again&urgency=&life=",
 		"select $s where { $s ?p ?o } # the same", "Content-Type: application/sparql-query; charset=utf-8").status(200)
 	if b.string("id") != id || b.string("name") != "again" || b.json()["weight"] != 3.0 || b.json()["alone"] != false {
 		t.Errorf("%s", b.body)
@@ -89,7 +96,8 @@ func TestRegisterRefuses(t *testing.T) {
 		t.Error("a refused query is registered")
 	}
 	sparql := "Content-Type: application/sparql-query"
-	for target, want := range map[string]int{"?endpoint=city&weight=x": 400, "?endpoint=city&what=x": 400, "?endpoint=moon": 422, "?max_staleness=1": 400, "?from=1": 400, "?ordered=2": 400, "?a=%zz": 400,
+	for target, want := range map[string]int{"?endpoint=city&weight=x": 400, "?endpoint=city&what=x": 400, "?endpoint=moon": 422,
+		"?max_staleness=1": 400, "?from=1": 400, "?ordered=2": 400, "?a=%zz": 400,
 		"?endpoint=city&name=a&name=b": 400} {
 		w.do("POST", "/v1/queries"+target, "ASK {}", sparql).status(want)
 	}
@@ -144,7 +152,8 @@ func TestValidate(t *testing.T) {
 		if i == 0 && strings.Count(string(a.body), `"uri"`) != 20 {
 			t.Errorf("not the first 20 rows: %s", a.body)
 		}
-		if a := w.post("/v1/queries/validate?run=1&whole=1", `{"query":"ASK {}"}`).status(200); i == 0 && strings.Count(string(a.body), `"uri"`) != 25 {
+		if a := w.post("/v1/queries/validate?run=1&whole=1", `{"query":"ASK {}"}`).status(200); i == 0 && strings.Count(string(a.body),
+			`"uri"`) != 25 {
 			t.Errorf("not all rows: %s", a.body)
 		}
 	}
@@ -239,7 +248,8 @@ func TestPatchAndRelease(t *testing.T) {
 	w.do("PATCH", at, `{"weight":6}`, merge, "If-Match: "+first).problem(412, "precondition-failed")
 	w.do("DELETE", at, "", "If-Match: "+first).problem(412, "precondition-failed")
 	w.do("PATCH", at, `{"weight":6}`, merge, `If-Match: "x", `+a.Header.Get("ETag")).status(200)
-	for body, want := range map[string]int{`{"weight":-1}`: 422, `{"weight":"1"}`: 400, `{"query":"ASK {}"}`: 400, `{"name":"q_x"}`: 422, `7`: 400, ``: 400, `null`: 400, ` null `: 400,
+	for body, want := range map[string]int{`{"weight":-1}`: 422, `{"weight":"1"}`: 400, `{"query":"ASK {}"}`: 400,
+		`{"name":"q_x"}`: 422, `7`: 400, ``: 400, `null`: 400, ` null `: 400,
 		`{"name":"` + strings.Repeat("x", 2<<20) + `"}`: 413} {
 		w.do("PATCH", at, body, merge).status(want)
 	}
@@ -300,7 +310,8 @@ func TestExplain(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)
 	e := w.get("/v1/queries/" + id + "/explain").status(200).json()
-	if e["tier"] != "ranked" || e["last_run"].(map[string]any)["elapsed_seconds"] != 1.0 || len(e["statistics"].(map[string]any)["samples"].([]any)) != 2 {
+	if e["tier"] != "ranked" || e["last_run"].(map[string]any)["elapsed_seconds"] != 1.0 ||
+		len(e["statistics"].(map[string]any)["samples"].([]any)) != 2 {
 		t.Errorf("%v", e)
 	}
 }
@@ -312,7 +323,8 @@ func TestNextDue(t *testing.T) {
 	later, never := w.register(askText), w.register(selectText+" LIMIT 7")
 	w.m.due[id], w.m.due[later] = morning.Add(7*time.Second), morning.Add(time.Hour)
 	path := "/v1/endpoints/city/due?query=" + later + "&query=q_none&query=" + id
-	if due := w.get(path).status(200).json()["next_due"].([]any); len(due) != 3 || due[0] != "2026-11-20T10:00:00.25Z" || due[1] != nil || due[2] != "2026-11-20T09:00:07.25Z" {
+	if due := w.get(path).status(200).json()["next_due"].([]any); len(due) != 3 || due[0] != "2026-11-20T10:00:00.25Z" ||
+		due[1] != nil || due[2] != "2026-11-20T09:00:07.25Z" {
 		t.Errorf("%v", due)
 	}
 	w.get("/v1/endpoints/none/due?query="+id).problem(404, "not-found")

@@ -94,9 +94,11 @@ func (v *viewer) item(it registry.ListedQuery) (api.Query, error) {
 			}
 		}
 	}
-	return api.Query{ID: q.ID, Proved: p, Unprovable: why, Endpoint: q.Endpoint, Name: q.NameFor(v.caller.Name), Form: q.Form, Ordered: q.Ordered, Query: q.Text,
+	return api.Query{ID: q.ID, Proved: p, Unprovable: why, Endpoint: q.Endpoint, Name: q.NameFor(v.caller.Name), Form: q.Form,
+		Ordered: q.Ordered, Query: q.Text,
 		DefaultGraphs: q.DefaultGraphs, NamedGraphs: q.NamedGraphs,
-		State: st.State, Epoch: st.Position.Epoch, Seq: st.Position.Seq, Hash: optional(st.Hash), Rows: st.Rows, Boolean: answerOf(q.Form, st.Hash),
+		State: st.State, Epoch: st.Position.Epoch, Seq: st.Position.Seq, Hash: optional(st.Hash), Rows: st.Rows,
+		Boolean:   answerOf(q.Form, st.Hash),
 		CheckedAt: moment(st.CheckedAt), ChangedAt: moment(st.ChangedAt), NextDue: moment(v.due[q.ID]),
 		Executions: st.Executions, Changes: st.Changes, Median: seconds(st), BudgetShare: share, Outcome: st.Outcome, Error: st.Error,
 		FailingSince: moment(st.FailingSince), Failures: st.Failures,

@@ -32,7 +32,8 @@ func TestReceivers(t *testing.T) {
 	w.post("/v1/receivers/test", `{"notify":"https://example.org/SECRET"}`).problem(422, "bad-setting")
 	w.post("/v1/receivers/test", `{"to":"x"}`).problem(400, "malformed")
 	v := w.post("/v1/receivers", `{"notify":"`+address+`","query":"rows","digest":"08:00","zone":"Europe/Berlin"}`).status(201).json()
-	if v["kind"] != "text" || v["way"] != "notify" || v["query"] != id || v["digest"] != "08:00" || v["zone"] != "Europe/Berlin" || v["state"] != "active" {
+	if v["kind"] != "text" || v["way"] != "notify" || v["query"] != id || v["digest"] != "08:00" || v["zone"] != "Europe/Berlin" ||
+		v["state"] != "active" {
 		t.Errorf("%v", v)
 	}
 	w.post("/v1/receivers", `{"notify":"`+address+`","query":"rows","quiet":"at night"}`).problem(422, "bad-setting")
@@ -55,7 +56,8 @@ func TestPushReceiver(t *testing.T) {
 		rw.WriteHeader(http.StatusCreated)
 	}))
 	t.Cleanup(s.Close)
-	address := "webpush+" + s.URL + "/SECRET#p256dh=BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4&auth=BTBZMqHH6r4Tts7J_aSIgg"
+	address := "webpush+" + s.URL + "/SECRET#p256dh=BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4" +
+		"&auth=BTBZMqHH6r4Tts7J_aSIgg"
 	w.post("/v1/receivers/test", `{"notify":"`+address+`"}`).status(200)
 	public, err := service.PublicPushKey(pushKey)
 	if h := <-headers; err != nil || !strings.HasSuffix(h.Get("Authorization"), ", k="+public) || h.Get("Content-Encoding") != "aes128gcm" {

@@ -91,10 +91,12 @@ func anchor(name string) string { return strings.ToLower(strings.ReplaceAll(name
 
 func (r apiReference) calls() string {
 	var b strings.Builder
-	b.WriteString("# HTTP API\n\nA running server serves the document from which this page is made at [/v1/openapi.yaml](openapi.yaml), and describes the\n" +
+	b.WriteString("# HTTP API\n\nA running server serves the document from which this page is made at " +
+		"[/v1/openapi.yaml](openapi.yaml), and describes the\n" +
 		"messages of its WebSocket and its event streams at [/v1/asyncapi.yaml](asyncapi.yaml). [Objects of the API](reference-objects.md)\n" +
 		"describes the bodies. Each call has an example, which a test makes; `…` leaves lines out. The server of the examples is open. One\n" +
-		"with tokens wants `-H \"Authorization: Bearer $FRESHET_TOKEN\"`, too.\n\n" + escapes.Replace(textAt(r.root, "info", "description")) + "\n")
+		"with tokens wants `-H \"Authorization: Bearer $FRESHET_TOKEN\"`, too.\n\n" +
+		escapes.Replace(textAt(r.root, "info", "description")) + "\n")
 	for _, tag := range items(at(r.root, "tags")) {
 		fmt.Fprintf(&b, "\n## %s\n", strings.ToUpper(textAt(tag, "name")[:1])+textAt(tag, "name")[1:])
 		for _, p := range entries(at(r.root, "paths")) {
@@ -105,7 +107,8 @@ func (r apiReference) calls() string {
 			}
 		}
 	}
-	b.WriteString("\n## Errors\n\nThe `type` of an error is `/problems/` and one of these words. Every server explains each of them at that address.\n\n| type | status | title |\n|---|---|---|\n")
+	b.WriteString("\n## Errors\n\nThe `type` of an error is `/problems/` and one of these words. Every server explains each of " +
+		"them at that address.\n\n| type | status | title |\n|---|---|---|\n")
 	kinds := registry.Kinds()
 	slices.SortStableFunc(kinds, func(a, b registry.Kind) int { return cmp.Compare(Status(a), Status(b)) })
 	for _, k := range kinds {
@@ -125,7 +128,8 @@ func (r apiReference) call(b *strings.Builder, method, path string, item, op any
 		b.WriteString("\n| parameter | in | type | meaning |\n|---|---|---|---|\n")
 		for _, p := range params {
 			p, _ = r.resolve(p)
-			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", textAt(p, "name"), textAt(p, "in"), r.kind(at(p, "schema")), inCell(textAt(p, "description")))
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", textAt(p, "name"), textAt(p, "in"), r.kind(at(p, "schema")),
+				inCell(textAt(p, "description")))
 		}
 	}
 	if body, _ := r.resolve(at(op, "requestBody")); body != nil {
@@ -203,7 +207,8 @@ func (r apiReference) kind(v any) string {
 		text = "any"
 	}
 	var bounds []string
-	for _, x := range [][2]string{{"minimum", "from "}, {"exclusiveMinimum", "above "}, {"maximum", "to "}, {"maxLength", "length to "}, {"default", "default "}} {
+	for _, x := range [][2]string{{"minimum", "from "}, {"exclusiveMinimum", "above "}, {"maximum", "to "},
+		{"maxLength", "length to "}, {"default", "default "}} {
 		if s := textAt(v, x[0]); s != "" {
 			bounds = append(bounds, x[1]+s)
 		}
@@ -213,7 +218,8 @@ func (r apiReference) kind(v any) string {
 
 func (r apiReference) objects() string {
 	var b strings.Builder
-	b.WriteString("# Objects of the API\n\nThe bodies of the calls of the [HTTP API](reference-api.md), in the order of the alphabet. Members without “always” may be missing.\n" +
+	b.WriteString("# Objects of the API\n\nThe bodies of the calls of the [HTTP API](reference-api.md), in the order of the " +
+		"alphabet. Members without “always” may be missing.\n" +
 		"Members of members are written with a dot, and members of the items of a list with `[]`.\n")
 	all := slices.Clone(entries(at(r.root, "components", "schemas")))
 	slices.SortFunc(all, func(a, b yaml.MapItem) int {

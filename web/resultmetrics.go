@@ -192,7 +192,8 @@ func (g *gaugeCall) add(item *registry.ListedQuery, name, holder string) error {
 			g.began = true
 			writeFamily(g.out, gaugeName, "A number in the last complete result of a query; the other columns are labels.")
 		}
-		g.pairs = append(g.pairs[:0], gauge.Label{Name: "query", Value: name}, gauge.Label{Name: "holder", Value: holder}, gauge.Label{Name: "column", Value: s.Column})
+		g.pairs = append(g.pairs[:0], gauge.Label{Name: "query", Value: name}, gauge.Label{Name: "holder", Value: holder},
+			gauge.Label{Name: "column", Value: s.Column})
 		g.line(g.out, gaugeName, s.Value, s.Labels...)
 	}
 	return nil

@@ -90,7 +90,8 @@ func TestResultMetricsShowStaleness(t *testing.T) {
 			want = "1"
 		}
 		s := string(w.get("/metrics/results").status(200).body)
-		if !strings.Contains(s, `freshet_result_stale{holder="`+registry.Anonymous+`",query="shops"} `+want) || !strings.Contains(s, `="Ulm"} 12`) {
+		if !strings.Contains(s, `freshet_result_stale{holder="`+registry.Anonymous+`",query="shops"} `+want) ||
+			!strings.Contains(s, `="Ulm"} 12`) {
 			t.Errorf("%s: %s", state, s)
 		}
 	}
@@ -185,7 +186,8 @@ func TestLongResultScrapeAllocatesLittle(t *testing.T) {
 		scrape := allocated(func() { w.h.ServeHTTP(d, r) })
 		t.Logf("%s: %d bytes sent; %d bytes allocated, %d of them to read the results", encoding, d.size, scrape, reading)
 		if d.status != 200 || d.size < 10_000 || scrape-reading > 4<<20 {
-			t.Errorf("%s: status %d, %d bytes sent; %d bytes allocated beyond the %d of reading", encoding, d.status, d.size, scrape-reading, reading)
+			t.Errorf("%s: status %d, %d bytes sent; %d bytes allocated beyond the %d of reading", encoding, d.status, d.size,
+				scrape-reading, reading)
 		}
 	}
 }
@@ -199,8 +201,9 @@ func TestResultScrapeIsRead(t *testing.T) {
 		return diff.Term{Kind: diff.Literal, Value: s, Datatype: "http://www.w3.org/2001/XMLSchema#double"}
 	}
 	for _, name := range []string{"one", "two"} {
-		w.m.publish(w.register("SELECT ?s ?o { ?s <http://x/"+name+"> ?o }", `"name":"`+name+`"`), table(t, [2]diff.Term{lit(odd), double("-1.5e-7")},
-			[2]diff.Term{lit("most"), double("INF")}, [2]diff.Term{lit("none"), double("NaN")}))
+		w.m.publish(w.register("SELECT ?s ?o { ?s <http://x/"+name+"> ?o }", `"name":"`+name+`"`),
+			table(t, [2]diff.Term{lit(odd), double("-1.5e-7")},
+				[2]diff.Term{lit("most"), double("INF")}, [2]diff.Term{lit("none"), double("NaN")}))
 	}
 	a := w.get("/metrics/results", "Accept-Encoding: gzip").status(200)
 	if a.Header.Get("Content-Encoding") != "gzip" {
@@ -212,7 +215,8 @@ func TestResultScrapeIsRead(t *testing.T) {
 	}
 	unpacked, err := io.ReadAll(z)
 	plain := w.get("/metrics/results").status(200)
-	if err != nil || string(unpacked) != string(plain.body) || plain.Header.Get("Content-Encoding") != "" || plain.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
+	if err != nil || string(unpacked) != string(plain.body) || plain.Header.Get("Content-Encoding") != "" ||
+		plain.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
 		t.Errorf("%v, %v\n%s\n%s", err, plain.Header, unpacked, plain.body)
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation) // refuses a family in two pieces

@@ -35,8 +35,10 @@ func TestResults(t *testing.T) {
 		t.Errorf("%s", a.body)
 	}
 	base := "http://freshet.example.org:8080"
-	want := map[string][]string{"Etag": {`"Zq81.1.srj"`}, "Vary": {"Accept, Accept-Datetime"}, "Last-Modified": {"Fri, 20 Nov 2026 09:00:00 GMT"},
-		"Freshet-Checked-At": {"2026-11-20T09:00:00.25Z"}, "Link": {"<" + base + `/v1/hub>; rel="hub"`, "<" + base + at + `/results.srj>; rel="self"`,
+	want := map[string][]string{"Etag": {`"Zq81.1.srj"`}, "Vary": {"Accept, Accept-Datetime"},
+		"Last-Modified":      {"Fri, 20 Nov 2026 09:00:00 GMT"},
+		"Freshet-Checked-At": {"2026-11-20T09:00:00.25Z"}, "Link": {"<" + base + `/v1/hub>; rel="hub"`, "<" + base + at +
+			`/results.srj>; rel="self"`,
 			"<" + base + at + `/results>; rel="original timegate", <` + base + at + `/timemap>; rel="timemap"; type="application/link-format"`},
 		"Content-Type": {"application/sparql-results+json"}, "Cache-Control": {"private, no-cache"}}
 	for k, v := range want {
@@ -305,10 +307,13 @@ func TestAskAsTable(t *testing.T) {
 // The Turtle document has the same triples as the canonical document.
 func TestTurtle(t *testing.T) {
 	blank := diff.Term{Kind: diff.Blank, Value: "b"}
-	r := graph(t, [3]diff.Term{iri("a"), iri("p"), dangerous}, [3]diff.Term{iri("a"), iri("p"), iri("x")}, [3]diff.Term{iri("a"), iri("q"), lit("1")},
+	r := graph(t, [3]diff.Term{iri("a"), iri("p"), dangerous}, [3]diff.Term{iri("a"), iri("p"), iri("x")},
+		[3]diff.Term{iri("a"), iri("q"), lit("1")},
 		[3]diff.Term{iri("a b"), iri("p"), blank}, [3]diff.Term{blank, iri("p"), lit("2")},
-		[3]diff.Term{iri("a"), {Kind: diff.IRI, Value: isA}, lit("odd")}, [3]diff.Term{iri("a"), {Kind: diff.IRI, Value: isA}, iri("T")}, [3]diff.Term{iri("a"), {Kind: diff.IRI, Value: isA}, blank},
-		[3]diff.Term{iri("a"), iri("n"), {Kind: diff.Literal, Value: "7", Datatype: "http://www.w3.org/2001/XMLSchema#integer"}}, [3]diff.Term{iri("a"), iri("n"), {Kind: diff.Literal, Value: "sieben", Lang: "de"}})
+		[3]diff.Term{iri("a"), {Kind: diff.IRI, Value: isA}, lit("odd")}, [3]diff.Term{iri("a"), {Kind: diff.IRI, Value: isA},
+			iri("T")}, [3]diff.Term{iri("a"), {Kind: diff.IRI, Value: isA}, blank},
+		[3]diff.Term{iri("a"), iri("n"), {Kind: diff.Literal, Value: "7", Datatype: "http://www.w3.org/2001/XMLSchema#integer"}},
+		[3]diff.Term{iri("a"), iri("n"), {Kind: diff.Literal, Value: "sieben", Lang: "de"}})
 	read := func(b []byte, f rdf.Format) (out []string) {
 		dec := rdf.NewTripleDecoder(bytes.NewReader(b), f)
 		for {
@@ -333,11 +338,14 @@ func TestTurtle(t *testing.T) {
 		t.Error("nt is not the canonical document, or nothing is not nothing")
 	}
 	var named bytes.Buffer
-	const prologue = "prefix x: <http://example.org/> PREFIX x: <http://y/> PREFIX ex.a: <http://z/> # PREFIX : <http://www.w3.org/2001/XMLSchema#>\nDESCRIBE x:a"
-	if err := Represent(&named, r, "ttl", prologue); err != nil || !bytes.HasPrefix(named.Bytes(), []byte("@prefix x: <http://example.org/> .\n@prefix : <http://www.w3.org/2001/XMLSchema#> .\n\n")) {
+	const prologue = "prefix x: <http://example.org/> PREFIX x: <http://y/> PREFIX ex.a: <http://z/> # PREFIX : " +
+		"<http://www.w3.org/2001/XMLSchema#>\nDESCRIBE x:a"
+	if err := Represent(&named, r, "ttl", prologue); err != nil || !bytes.HasPrefix(named.Bytes(),
+		[]byte("@prefix x: <http://example.org/> .\n@prefix : <http://www.w3.org/2001/XMLSchema#> .\n\n")) {
 		t.Errorf("prefixes: %v\n%s", err, named.Bytes())
 	}
-	if d := cmp.Diff(read(r.Document(), rdf.NTriples), read(named.Bytes(), rdf.Turtle)); d != "" || !bytes.Contains(named.Bytes(), []byte("x:a ")) {
+	if d := cmp.Diff(read(r.Document(), rdf.NTriples), read(named.Bytes(), rdf.Turtle)); d != "" || !bytes.Contains(named.Bytes(),
+		[]byte("x:a ")) {
 		t.Errorf("(-nt +ttl with prefixes):\n%s\n%s", d, named.Bytes())
 	}
 	if got := linkedTriples(t, represent(t, r, "jsonld")); !slices.Equal(got, strings.Split(strings.TrimSpace(string(r.Document())), "\n")) {

@@ -141,8 +141,10 @@ func (s *server) table() []route {
 	if s.DeadLetters != nil {
 		t = append(t,
 			route{method: "GET", path: "/v1/dead-letters", need: read, run: on(followerAPI.listLetters)},
-			route{method: "POST", path: "/v1/subscriptions/{id}/dead-letters/{letter}/resend", need: app, run: of((*call).subscription, followerAPI.resendLetter)},
-			route{method: "DELETE", path: "/v1/subscriptions/{id}/dead-letters/{letter}", need: app, run: of((*call).subscription, followerAPI.dropLetter)})
+			route{method: "POST", path: "/v1/subscriptions/{id}/dead-letters/{letter}/resend", need: app, run: of((*call).subscription,
+				followerAPI.resendLetter)},
+			route{method: "DELETE", path: "/v1/subscriptions/{id}/dead-letters/{letter}", need: app, run: of((*call).subscription,
+				followerAPI.dropLetter)})
 	}
 	if s.Rules != nil {
 		t = append(t,

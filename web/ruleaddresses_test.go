@@ -23,8 +23,9 @@ var secretAddresses = map[string]string{
 	"slack":      "slack+http://127.0.0.1:9/services/T0/B0/SESAME",
 	"teams":      "teams+http://127.0.0.1:9/workflows/SESAME?sig=SESAME",
 	"telegram":   "telegram+http://123:SESAME@127.0.0.1:9/-1SESAME",
-	"webpush":    "webpush+http://127.0.0.1:9/SESAME#p256dh=BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4&auth=SESAMEqH6r4Tts7J_aSIgg&key=" + pushKey,
-	"text":       "text+http://SESAME:SESAME@127.0.0.1:9?k=@SESAME#@SESAME",
+	"webpush": "webpush+http://127.0.0.1:9/SESAME#p256dh=BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi" +
+		"6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4&auth=SESAMEqH6r4Tts7J_aSIgg&key=" + pushKey,
+	"text": "text+http://SESAME:SESAME@127.0.0.1:9?k=@SESAME#@SESAME",
 }
 
 // The answers about a rule say when its receivers are told something, so who reads them and writes the

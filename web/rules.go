@@ -31,17 +31,21 @@ func alertViewOf(id string, a registry.Alert) api.Alert {
 func ruleEvents(list []registry.RuleEvent) []api.RuleEvent {
 	views := make([]api.RuleEvent, 0, len(list))
 	for _, e := range list {
-		views = append(views, api.RuleEvent{Time: e.Time.UTC(), State: e.State, Labels: filled(e.Labels), Summary: e.Summary, Seq: e.Seq, Since: e.Since.UTC()})
+		views = append(views, api.RuleEvent{Time: e.Time.UTC(), State: e.State, Labels: filled(e.Labels), Summary: e.Summary,
+			Seq: e.Seq, Since: e.Since.UTC()})
 	}
 	return views
 }
 
 func ruleViewOf(r registry.ListedRule) api.Rule {
-	v := api.Rule{ID: r.ID, Name: r.Name, Caller: r.Caller, Query: r.Query, When: r.When, For: r.For, KeepFiringFor: r.KeepFiringFor, Labels: filled(r.Labels), Summary: r.Summary,
-		To: []api.Receiver{}, CreatedAt: r.CreatedAt.UTC(), Status: r.Status, Reason: r.Reason, CheckedAt: r.CheckedAt, Seq: r.State.At.Seq, Fired: r.State.Fired,
+	v := api.Rule{ID: r.ID, Name: r.Name, Caller: r.Caller, Query: r.Query, When: r.When, For: r.For, KeepFiringFor: r.KeepFiringFor,
+		Labels: filled(r.Labels), Summary: r.Summary,
+		To: []api.Receiver{}, CreatedAt: r.CreatedAt.UTC(), Status: r.Status, Reason: r.Reason, CheckedAt: r.CheckedAt,
+		Seq: r.State.At.Seq, Fired: r.State.Fired,
 		Firing: r.Firing, Pending: r.Pending}
 	for _, x := range r.Receivers {
-		to := api.Receiver{Kind: x.To.Kind, Address: x.To.Masked(), Quiet: x.To.Quiet, Waiting: x.Waiting(), Sent: x.Deliveries, GivenUp: x.GaveUp, Failures: x.Failures, LastError: x.LastError}
+		to := api.Receiver{Kind: x.To.Kind, Address: x.To.Masked(), Quiet: x.To.Quiet, Waiting: x.Waiting(), Sent: x.Deliveries,
+			GivenUp: x.GaveUp, Failures: x.Failures, LastError: x.LastError}
 		if x.LastDelivery != nil {
 			to.LastSent = *x.LastDelivery
 		}
@@ -288,7 +292,8 @@ func (c ruleAPI) try() error {
 	if err != nil {
 		return err
 	}
-	v := api.RuleTrial{From: t.From.UTC(), To: t.To.UTC(), Changes: t.Changes, Fired: t.Fired, Resolved: t.Resolved, Problem: t.Problem, Alerts: []api.Alert{}, History: ruleEvents(t.Events)}
+	v := api.RuleTrial{From: t.From.UTC(), To: t.To.UTC(), Changes: t.Changes, Fired: t.Fired, Resolved: t.Resolved,
+		Problem: t.Problem, Alerts: []api.Alert{}, History: ruleEvents(t.Events)}
 	for _, a := range t.Active {
 		v.Alerts = append(v.Alerts, alertViewOf("", a))
 	}
@@ -302,7 +307,8 @@ func TryRule(ctx context.Context, rules Rules, caller registry.Caller, s registr
 	defer cancel()
 	t, err := rules.Try(ctx, caller, s)
 	if errors.Is(err, context.DeadlineExceeded) || isGap(err) {
-		err = newProblem(registry.KindUnavailable, "the history could not be read in "+pastTime.String()+": try again when the server is less busy, or lower retention.changes")
+		err = newProblem(registry.KindUnavailable, "the history could not be read in "+pastTime.String()+
+			": try again when the server is less busy, or lower retention.changes")
 	}
 	return t, err
 }

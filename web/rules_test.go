@@ -31,14 +31,16 @@ func (w *world) alerting(c *Config) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	e, err := alert.New(alert.Options{Store: db.Rules, Queue: db.Subscriptions, Log: w.m, Past: w.m, Waker: w.wakes, Guard: guard, Query: w.m.Query, Resolve: c.Registry.Resolve, Most: 5, MostEach: 3,
+	e, err := alert.New(alert.Options{Store: db.Rules, Queue: db.Subscriptions, Log: w.m, Past: w.m, Waker: w.wakes, Guard: guard,
+		Query: w.m.Query, Resolve: c.Registry.Resolve, Most: 5, MostEach: 3,
 		Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	d, err := deliver.New(deliver.Options{Store: db.Subscriptions, Waker: w.wakes, Guard: guard, Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: e}}})
+	d, err := deliver.New(deliver.Options{Store: db.Subscriptions, Waker: w.wakes, Guard: guard,
+		Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: e}}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -83,7 +85,8 @@ func TestRules(t *testing.T) {
 	defer srv.Close()
 	id := w.register(selectText, `"name":"rows"`)
 	body := func(name, when string) string {
-		return fmt.Sprintf(`{"name":%q,"query":"rows","when":%q,"labels":{"s":"?s"},"summary":"?s is there","to":[{"webhook":"%s/hook?key=hush"}]}`, name, when, srv.URL)
+		return fmt.Sprintf(`{"name":%q,"query":"rows","when":%q,"labels":{"s":"?s"},"summary":"?s is `+
+			`there","to":[{"webhook":"%s/hook?key=hush"}]}`, name, when, srv.URL)
 	}
 	const when = `?s contains "b"`
 	w.post("/v1/rules/try", body("b", when)).problem(404, "no-result")
@@ -100,7 +103,8 @@ func TestRules(t *testing.T) {
 	}
 	a := w.post("/v1/rules", body("b", when)).status(201)
 	rule := a.string("id")
-	if a.Header.Get("Location") != "http://freshet.example.org:8080/v1/rules/"+rule || !strings.Contains(string(a.body), "whsec_") || a.string("status") != "firing" {
+	if a.Header.Get("Location") != "http://freshet.example.org:8080/v1/rules/"+rule || !strings.Contains(string(a.body), "whsec_") ||
+		a.string("status") != "firing" {
 		t.Errorf("made: %s", a.body)
 	}
 	w.until("the message", func() bool { return got.Load() == 1 })
@@ -108,7 +112,8 @@ func TestRules(t *testing.T) {
 	w.wakes.Wake(id)
 	w.until("its end", func() bool { return got.Load() == 2 })
 	for _, p := range []string{"/v1/rules", "/v1/rules/" + rule, "/v1/rules/b"} {
-		if b := string(w.get(p).status(200).body); strings.Contains(b, "hush") || strings.Contains(b, "whsec_") || !strings.Contains(b, srv.URL+"/hook?…") {
+		if b := string(w.get(p).status(200).body); strings.Contains(b, "hush") || strings.Contains(b, "whsec_") ||
+			!strings.Contains(b, srv.URL+"/hook?…") {
 			t.Errorf("%s shows %s", p, b)
 		}
 	}
@@ -116,10 +121,13 @@ func TestRules(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 	w.until("the record of both", func() bool {
-		return strings.Contains(string(w.get("/metrics").status(200).body), `freshet_alert_messages_total{receiver="webhook",result="delivered"} 2`)
+		return strings.Contains(string(w.get("/metrics").status(200).body),
+			`freshet_alert_messages_total{receiver="webhook",result="delivered"} 2`)
 	})
-	for _, want := range []string{`freshet_rules{state="inactive"} 1`, `freshet_rules{state="paused"} 0`, `freshet_rule_alerts{state="firing"} 0`,
-		`freshet_rule_evaluations_total{result="complete"} 2`, "freshet_rule_lag_seconds 0", `freshet_alert_messages_total{receiver="webhook",result="failed"} 0`,
+	for _, want := range []string{`freshet_rules{state="inactive"} 1`, `freshet_rules{state="paused"} 0`,
+		`freshet_rule_alerts{state="firing"} 0`,
+		`freshet_rule_evaluations_total{result="complete"} 2`, "freshet_rule_lag_seconds 0",
+		`freshet_alert_messages_total{receiver="webhook",result="failed"} 0`,
 		`freshet_alert_messages_waiting{receiver="email"} 0`} {
 		if s := string(w.get("/metrics").status(200).body); !strings.Contains(s, "\n"+want+"\n") {
 			t.Errorf("no %s", want)
@@ -141,7 +149,8 @@ func TestRules(t *testing.T) {
 	w.post("/v1/rules", body("e", when)).problem(403, "quota")
 	first := w.get("/v1/rules?limit=1").status(200).json()
 	second := w.get("/v1/rules?limit=1&cursor=" + first["next"].(string)).status(200).json()
-	if a, b := first["rules"].([]any)[0].(map[string]any)["id"], second["rules"].([]any)[0].(map[string]any)["id"]; a == b || second["next"] == nil {
+	if a, b := first["rules"].([]any)[0].(map[string]any)["id"], second["rules"].([]any)[0].(map[string]any)["id"]; a == b ||
+		second["next"] == nil {
 		t.Errorf("pages begin with %v and %v", a, b)
 	}
 	w.post("/v1/tokens", `{"name":"ops","role":"admin"}`).status(201)
@@ -181,7 +190,8 @@ func TestAlertsOfARule(t *testing.T) {
 		rows = append(rows, fmt.Sprintf("b%03d", i))
 	}
 	w.m.publish(id, finishRows(t, rows...))
-	r := w.post("/v1/rules", `{"name":"b","query":"rows","when":"?s contains b","labels":{"s":"?s","team":"city"},"for":"1h"}`).status(201).json()
+	r := w.post("/v1/rules", `{"name":"b","query":"rows","when":"?s contains b","labels":{"s":"?s","team":"city"},`+
+		`"for":"1h"}`).status(201).json()
 	if n := len(r["alerts"].([]any)); n != 100 || r["pending"] != float64(many) {
 		t.Errorf("%d alerts of %v are in the answer", n, r["pending"])
 	}
@@ -227,7 +237,8 @@ func TestRuleEdits(t *testing.T) {
 		return w.do("PATCH", at, body, append(headers, "Content-Type: application/merge-patch+json")...)
 	}
 	a := patch(at, `{"summary":"?rows rows","for":"5m"}`, "If-Match: "+tag).status(200)
-	if a.string("for") != "5m0s" || a.string("status") != "firing" || strings.Contains(string(a.body), "whsec_") || a.Header.Get("ETag") == tag {
+	if a.string("for") != "5m0s" || a.string("status") != "firing" || strings.Contains(string(a.body), "whsec_") ||
+		a.Header.Get("ETag") == tag {
 		t.Errorf("edited: %s", a.body)
 	}
 	patch(at, `{"for":null}`, "If-Match: "+tag).problem(412, "precondition-failed")

@@ -24,11 +24,14 @@ import (
 func TestHosts(t *testing.T) {
 	w := newWorld(t)
 	for host, ok := range map[string]bool{
-		"localhost": true, "LOCALHOST:99": true, "127.0.0.1:8080": true, "127.9.9.9": true, "[::1]:8080": true, "[::ffff:127.0.0.1]": true, "localhost.": true,
+		"localhost": true, "LOCALHOST:99": true, "127.0.0.1:8080": true, "127.9.9.9": true, "[::1]:8080": true,
+		"[::ffff:127.0.0.1]": true, "localhost.": true,
 		"freshet.example.org": true, "Freshet.Example.Org:1": true, "10.1.2.3:8080": true,
-		"evil.example.org": false, "localhost.evil.org": false, "127.0.0.1.nip.io": false, "10.1.2.4": false, "2130706433": false, "0x7f.1": false, "[fe80::1]": false,
+		"evil.example.org": false, "localhost.evil.org": false, "127.0.0.1.nip.io": false, "10.1.2.4": false, "2130706433": false,
+		"0x7f.1": false, "[fe80::1]": false,
 		"a b": false, "127.0.0.1@evil.org": false, "": false,
-		"127.0.0.1:8080.evil.example": false, "localhost:80.evil.example": false, "[::1]:80.evil.example": false, "freshet.example.org:evil.example": false, "127.0.0.1:": true,
+		"127.0.0.1:8080.evil.example": false, "localhost:80.evil.example": false, "[::1]:80.evil.example": false,
+		"freshet.example.org:evil.example": false, "127.0.0.1:": true,
 	} {
 		a := w.get("/healthz", "Host: "+host)
 		if ok {
@@ -61,7 +64,8 @@ func TestHostIsLocalAddress(t *testing.T) {
 // A server without tokens refuses forwarded requests on every route, unless it is
 // insecure.
 func TestForwardedWithoutTokens(t *testing.T) {
-	fields := []string{"Forwarded: for=203.0.113.9", "Via: 1.1 front", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Host: a", "X-Forwarded-Proto: https", "X-Real-IP: 203.0.113.9",
+	fields := []string{"Forwarded: for=203.0.113.9", "Via: 1.1 front", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Host: a",
+		"X-Forwarded-Proto: https", "X-Real-IP: 203.0.113.9",
 		"CF-Connecting-IP: 203.0.113.9", "True-Client-IP: 203.0.113.9", "X-Forwarded-For: "}
 	var pages atomic.Int64
 	w := newWorld(t, func(c *Config) { c.Pages = countedPages{&pages} })
@@ -132,14 +136,18 @@ func TestCrossOrigin(t *testing.T) {
 			t.Errorf("%s is allowed to read as %q", origin, got)
 		}
 	}
-	pre := w.do("OPTIONS", "/v1/queries", "", "Origin: https://app.example.org", "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization,content-type")
-	if pre.StatusCode != 204 || pre.Header.Get("Access-Control-Allow-Origin") == "" || !strings.Contains(pre.Header.Get("Access-Control-Allow-Headers"), "authorization") {
+	pre := w.do("OPTIONS", "/v1/queries", "", "Origin: https://app.example.org", "Access-Control-Request-Method: POST",
+		"Access-Control-Request-Headers: authorization,content-type")
+	if pre.StatusCode != 204 || pre.Header.Get("Access-Control-Allow-Origin") == "" ||
+		!strings.Contains(pre.Header.Get("Access-Control-Allow-Headers"), "authorization") {
 		t.Errorf("preflight %d %v", pre.StatusCode, pre.Header)
 	}
 	// The Memento protocol works from another page, too.
-	pre = w.do("OPTIONS", "/v1/queries", "", "Origin: https://app.example.org", "Access-Control-Request-Method: GET", "Access-Control-Request-Headers: accept-datetime")
+	pre = w.do("OPTIONS", "/v1/queries", "", "Origin: https://app.example.org", "Access-Control-Request-Method: GET",
+		"Access-Control-Request-Headers: accept-datetime")
 	exposed := w.get("/v1/queries", "Origin: https://app.example.org").Header.Get("Access-Control-Expose-Headers")
-	if !strings.Contains(pre.Header.Get("Access-Control-Allow-Headers"), "accept-datetime") || !strings.Contains(exposed, "Memento-Datetime") || !strings.Contains(exposed, "Content-Location") {
+	if !strings.Contains(pre.Header.Get("Access-Control-Allow-Headers"), "accept-datetime") || !strings.Contains(exposed,
+		"Memento-Datetime") || !strings.Contains(exposed, "Content-Location") {
 		t.Errorf("preflight %v, exposed %q", pre.Header, exposed)
 	}
 	if none := newWorld(t).get("/v1/queries", "Origin: https://app.example.org"); none.Header.Get("Access-Control-Allow-Origin") != "" {
@@ -150,8 +158,10 @@ func TestCrossOrigin(t *testing.T) {
 func TestMethods(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)
-	for _, c := range [][3]string{{"PUT", "/v1/queries", "GET, HEAD, POST, OPTIONS"}, {"GET", "/v1/queries/validate", "POST, OPTIONS"}, {"POST", "/v1/queries/" + id, "GET, HEAD, PATCH, DELETE, OPTIONS"},
-		{"DELETE", "/v1/queries/" + id + "/results.srj", "GET, HEAD, OPTIONS"}, {"BREW", "/healthz", "GET, HEAD, OPTIONS"}, {"GET", "/v1/endpoints/city/tick", "POST, OPTIONS"}} {
+	for _, c := range [][3]string{{"PUT", "/v1/queries", "GET, HEAD, POST, OPTIONS"}, {"GET", "/v1/queries/validate",
+		"POST, OPTIONS"}, {"POST", "/v1/queries/" + id, "GET, HEAD, PATCH, DELETE, OPTIONS"},
+		{"DELETE", "/v1/queries/" + id + "/results.srj", "GET, HEAD, OPTIONS"}, {"BREW", "/healthz", "GET, HEAD, OPTIONS"},
+		{"GET", "/v1/endpoints/city/tick", "POST, OPTIONS"}} {
 		if a := w.do(c[0], c[1], "").problem(405, "method-not-allowed"); a.Header.Get("Allow") != c[2] {
 			t.Errorf("%s %s: Allow %q", c[0], c[1], a.Header.Get("Allow"))
 		}
@@ -164,8 +174,10 @@ func TestMethods(t *testing.T) {
 // A path outside the table is answered with 404, never with a redirect.
 func TestUnknownPaths(t *testing.T) {
 	w := newWorld(t)
-	for _, p := range []string{"/nowhere", "/v1/queries/", "/v1//queries", "/v1/../v1/queries", "//evil.example.org/", "/v1/queries/a/b/c", "/v1/profiles/a/b", "/v1/webhooks/a/b",
-		"/v1/hub/x", "/v1/queries/x/results.exe", "/%2e%2e/etc/passwd", "/problems/", "/problems/none", "/v1/endpoints/city/hints/x", "/v1/queries/%00/nothing"} {
+	for _, p := range []string{"/nowhere", "/v1/queries/", "/v1//queries", "/v1/../v1/queries", "//evil.example.org/",
+		"/v1/queries/a/b/c", "/v1/profiles/a/b", "/v1/webhooks/a/b",
+		"/v1/hub/x", "/v1/queries/x/results.exe", "/%2e%2e/etc/passwd", "/problems/", "/problems/none", "/v1/endpoints/city/hints/x",
+		"/v1/queries/%00/nothing"} {
 		a := w.do("GET", p, "").problem(404, "not-found")
 		if a.Header.Get("Location") != "" {
 			t.Errorf("%s is redirected to %s", p, a.Header.Get("Location"))
@@ -177,7 +189,8 @@ func TestUnknownPaths(t *testing.T) {
 	for _, slug := range registry.Kinds() {
 		k := problemKinds[slug]
 		a := w.get("/problems/" + string(slug)).status(200)
-		if !strings.Contains(string(a.body), k.about) || k.remedy == "" || !strings.Contains(string(a.body), k.remedy) || !strings.Contains(string(a.body), slug.Title()) || k.status < 400 {
+		if !strings.Contains(string(a.body), k.about) || k.remedy == "" || !strings.Contains(string(a.body), k.remedy) ||
+			!strings.Contains(string(a.body), slug.Title()) || k.status < 400 {
 			t.Errorf("%s: %s", slug, a.body)
 		}
 	}
@@ -188,10 +201,13 @@ func TestNothingEchoed(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Origins = []string{"https://app.example.org"} })
 	id := w.register(selectText)
 	const mark = "Zx9marker"
-	for _, target := range []string{"/" + mark, "/v1/queries/" + mark, "/v1/queries/" + mark + "%0d%0aX-Evil:%201", "/v1/queries?cursor=" + mark, "/v1/queries?q=" + mark,
-		"/v1/queries/" + id + "/changes?after=" + mark + "%0d%0a:1", "/problems/" + mark, "/v1/queries/" + id + "/results?x=" + mark, "/" + mark + "/.."} {
+	for _, target := range []string{"/" + mark, "/v1/queries/" + mark, "/v1/queries/" + mark + "%0d%0aX-Evil:%201",
+		"/v1/queries?cursor=" + mark, "/v1/queries?q=" + mark,
+		"/v1/queries/" + id + "/changes?after=" + mark + "%0d%0a:1", "/problems/" + mark, "/v1/queries/" + id + "/results?x=" + mark,
+		"/" + mark + "/.."} {
 		for _, method := range []string{"GET", "POST", "HEAD", "OPTIONS", mark} {
-			a := w.do(method, target, mark, "X-A: "+mark, "Origin: https://"+mark, "Accept: "+mark+"/x", "Content-Type: "+mark, "Authorization: Bearer "+mark,
+			a := w.do(method, target, mark, "X-A: "+mark, "Origin: https://"+mark, "Accept: "+mark+"/x", "Content-Type: "+mark,
+				"Authorization: Bearer "+mark,
 				"If-None-Match: \""+mark+"\"", "Access-Control-Request-Headers: "+mark, "Access-Control-Request-Method: "+mark, "Last-Event-ID: "+mark)
 			if s := fmt.Sprint(a.Header); strings.Contains(s, mark) || a.Header.Get("X-Evil") != "" {
 				t.Errorf("%s %s: %s", method, target, s)
@@ -214,7 +230,8 @@ func TestPanics(t *testing.T) {
 	id := w.register(selectText)
 	w.grow(id, 1)
 	a := w.get("/v1/queries/"+id+"/changes").problem(500, "internal")
-	if strings.Contains(string(a.body), "secret") || !strings.Contains(w.log.String(), "secret words") || !strings.Contains(w.log.String(), "security_test.go") {
+	if strings.Contains(string(a.body), "secret") || !strings.Contains(w.log.String(), "secret words") ||
+		!strings.Contains(w.log.String(), "security_test.go") {
 		t.Errorf("%s\n%s", a.body, w.log)
 	}
 	srv := httptest.NewServer(w.h)
@@ -247,8 +264,10 @@ func TestRawRequests(t *testing.T) {
 		"GET /\r\nX: y HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"GET http://evil.example.org/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"POST /v1/queries HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\nContent-Type: application/json\r\n\r\n{}",
-		"POST /v1/queries HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\nzz\r\n",
-		"POST /v1/queries HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\nffffffffffffffff\r\n",
+		"POST /v1/queries HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\nContent-Type: " +
+			"application/json\r\n\r\nzz\r\n",
+		"POST /v1/queries HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Type: " +
+			"application/json\r\n\r\nffffffffffffffff\r\n",
 		"GET /\x00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\xfe\r\n\r\n\x00\x01\x02",
 		"* * *\r\n\r\n",
@@ -279,7 +298,8 @@ func TestIndex(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{"/v1", "/v1/"} {
 		links := w.get(path).status(200).json()["links"].(map[string]any)
-		for _, name := range []string{"queries", "changes", "endpoints", "profiles", "subscriptions", "webhooks", "tokens", "live", "hub", "feeds", "openapi.yaml"} {
+		for _, name := range []string{"queries", "changes", "endpoints", "profiles", "subscriptions", "webhooks", "tokens", "live",
+			"hub", "feeds", "openapi.yaml"} {
 			if links[name] != "http://freshet.example.org:8080/v1/"+name {
 				t.Errorf("%s: %s is at %v", path, name, links[name])
 			}
@@ -341,7 +361,8 @@ func TestRequestLog(t *testing.T) {
 	if len(lines) != 2 {
 		t.Fatalf("%d lines: %s", len(lines), w.log)
 	}
-	for _, want := range []string{`"route":"/v1/queries/{id}/results"`, `"status":404`, `"caller":"anonymous"`, `"query":"` + id, `"problem":"no-result"`, `"took":`} {
+	for _, want := range []string{`"route":"/v1/queries/{id}/results"`, `"status":404`, `"caller":"anonymous"`, `"query":"` + id,
+		`"problem":"no-result"`, `"took":`} {
 		if !strings.Contains(lines[1], want) {
 			t.Errorf("no %s in %s", want, lines[1])
 		}
@@ -446,7 +467,8 @@ func TestAnswersHaveTime(t *testing.T) {
 	id := w.register(selectText)
 	w.m.publish(id, table(t, [2]diff.Term{iri("a"), lit("x")}))
 	at := "/v1/queries/" + id
-	for _, path := range []string{"/v1/queries", "/v1/changes", at, at + "/changes", at + "/results", at + "/results.csv", at + "/changes.atom", at + "/changes/latest", "/v1/endpoints/city/shadows"} {
+	for _, path := range []string{"/v1/queries", "/v1/changes", at, at + "/changes", at + "/results", at + "/results.csv",
+		at + "/changes.atom", at + "/changes/latest", "/v1/endpoints/city/shadows"} {
 		d := &timed{ResponseRecorder: httptest.NewRecorder()}
 		r := httptest.NewRequest("GET", path, nil)
 		r.Host = "localhost"

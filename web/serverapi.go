@@ -58,7 +58,8 @@ func (c serverAPI) explainProblem() error {
 	case !ok:
 		return notFound("there is no problem of this type")
 	}
-	return c.text(http.StatusOK, fmt.Sprintf("%s: %s\n\nHTTP status %d %s\n\n%s\n\n%s\n", slug, slug.Title(), k.status, http.StatusText(k.status), k.about, k.remedy))
+	return c.text(http.StatusOK, fmt.Sprintf("%s: %s\n\nHTTP status %d %s\n\n%s\n\n%s\n", slug, slug.Title(), k.status,
+		http.StatusText(k.status), k.about, k.remedy))
 }
 
 // index links the calls whose path has no parameters.

@@ -44,7 +44,8 @@ func TestShadows(t *testing.T) {
 	if err := json.Unmarshal(w.get(at).status(200).body, &s); err != nil {
 		t.Fatal(err)
 	}
-	if p := s.Policies; len(p) != 2 || !p[0].Current || p[0].Estimate != nil || p[1].Current || p[1].Estimate.Known != 1 || p[1].Estimate.Total.Low == 0 {
+	if p := s.Policies; len(p) != 2 || !p[0].Current || p[0].Estimate != nil || p[1].Current || p[1].Estimate.Known != 1 ||
+		p[1].Estimate.Total.Low == 0 {
 		t.Errorf("%+v", s)
 	}
 	w.get("/v1/endpoints/missing/shadows").problem(404, "not-found")

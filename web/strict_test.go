@@ -17,7 +17,8 @@ func TestPreconditionsOfReading(t *testing.T) {
 	w.m.publish(rows, table(t, [2]diff.Term{iri("a"), lit("x")}))
 	triples := w.register(constructText)
 	w.m.publish(triples, graph(t, [3]diff.Term{iri("a"), iri("p"), lit("x")}))
-	for _, path := range []string{rows + "/results", rows + "/results.srj", rows + "/results.srx", rows + "/results.csv", rows + "/results.tsv", triples + "/results.nt", triples + "/results.ttl", triples + "/results.jsonld",
+	for _, path := range []string{rows + "/results", rows + "/results.srj", rows + "/results.srx", rows + "/results.csv",
+		rows + "/results.tsv", triples + "/results.nt", triples + "/results.ttl", triples + "/results.jsonld",
 		rows + "/changes/latest", rows + "/changes.atom", "../changes.atom"} {
 		path = strings.Replace("/v1/queries/"+path, "queries/../", "", 1)
 		a := w.get(path).status(200)
@@ -48,7 +49,8 @@ func TestPreconditionsOfReading(t *testing.T) {
 func TestBodiesAsTheyAre(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)
-	for _, call := range []string{"POST /v1/queries", "POST /v1/queries/validate", "PATCH /v1/queries/" + id, "POST /v1/endpoints", "PATCH /v1/endpoints/city", "POST /v1/endpoints/city/hints",
+	for _, call := range []string{"POST /v1/queries", "POST /v1/queries/validate", "PATCH /v1/queries/" + id, "POST /v1/endpoints",
+		"PATCH /v1/endpoints/city", "POST /v1/endpoints/city/hints",
 		"POST /v1/tokens", "POST /v1/webhooks", "POST /v1/profiles"} {
 		method, path, _ := strings.Cut(call, " ")
 		for headers, want := range map[string]int{
@@ -91,7 +93,8 @@ func TestMadeUpCursors(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText)
 	for _, list := range []string{"queries", "profiles", "subscriptions", "webhooks"} {
-		for _, bad := range []string{"x", "aaaa", "0", "q_", "q_../../etc/passwd", "../q_aaaaaaaaaaaaaaaaaaaaaaaaaa", "Q_AAAAAAAAAAAAAAAAAAAAAAAAAA", "%00", "%ff", strings.Repeat("a_b", 200)} {
+		for _, bad := range []string{"x", "aaaa", "0", "q_", "q_../../etc/passwd", "../q_aaaaaaaaaaaaaaaaaaaaaaaaaa",
+			"Q_AAAAAAAAAAAAAAAAAAAAAAAAAA", "%00", "%ff", strings.Repeat("a_b", 200)} {
 			w.get("/v1/"+list+"?cursor="+bad).problem(400, "malformed")
 		}
 	}
@@ -104,10 +107,12 @@ func TestMadeUpCursors(t *testing.T) {
 // A setting whose default is stored as 0 cannot be set to 0.
 func TestZeroIsNoDefault(t *testing.T) {
 	w := newWorld(t)
-	for setting, good := range map[string]string{`"budget":"0s"`: `"budget":"5s"`, `"timeout":"0s"`: `"timeout":"1s"`, `"timeout":"0ms"`: `"timeout":null`, `"concurrency":0`: `"concurrency":2`,
+	for setting, good := range map[string]string{`"budget":"0s"`: `"budget":"5s"`, `"timeout":"0s"`: `"timeout":"1s"`,
+		`"timeout":"0ms"`: `"timeout":null`, `"concurrency":0`: `"concurrency":2`,
 		`"profile_share":0.0`: `"profile_share":0.1`, `"max_bytes":0`: `"max_bytes":"1MiB"`, `"max_bytes":"0KiB"`: `"max_bytes":null`} {
 		name, _, _ := strings.Cut(strings.Trim(setting, `"`), `"`)
-		for _, a := range []*answer{w.post("/v1/endpoints", `{"name":"new","url":"http://127.0.0.1/",`+setting+`}`), w.do("PATCH", "/v1/endpoints/city", "{"+setting+"}", "Content-Type: application/json")} {
+		for _, a := range []*answer{w.post("/v1/endpoints", `{"name":"new","url":"http://127.0.0.1/",`+setting+`}`),
+			w.do("PATCH", "/v1/endpoints/city", "{"+setting+"}", "Content-Type: application/json")} {
 			if a.problem(422, "bad-endpoint"); !strings.Contains(string(a.body), `"pointer":"/`+name+`"`) {
 				t.Errorf("%s: %s", setting, a.body)
 			}
@@ -203,7 +208,8 @@ func TestValuesOfTheWrongKind(t *testing.T) {
 		}
 	}
 	w.get("/v1/queries/"+w.register(selectText)+"/results.json").problem(404, "not-found")
-	if a := w.get("/v1/queries/x/results.json").problem(404, "not-found"); a.string("detail") != "a result has no such format: there are srj, srx, csv, tsv for rows, and nt, ttl, jsonld for graphs" {
+	if a := w.get("/v1/queries/x/results.json").problem(404, "not-found"); a.string("detail") != "a result has no such format: "+
+		"there are srj, srx, csv, tsv for rows, and nt, ttl, jsonld for graphs" {
 		t.Error(a.string("detail"))
 	}
 }
@@ -213,13 +219,16 @@ func TestEndpointsThatCannotBe(t *testing.T) {
 	w := newWorld(t)
 	w.do("PATCH", "/v1/endpoints/city", `{"auth":null,"headers":null}`, "Content-Type: application/json").status(200)
 	for member, want := range map[string]string{
-		`"url":"http://127.0.0.1:99999/sparql"`: "/url", `"url":"http://127.0.0.1:0/sparql"`: "/url", `"url":"http://127.0.0.1/sparql#x"`: "/url", `"url":"http://127.0.0.1/sparql#"`: "/url",
-		`"headers":{"Accept":"text/html"}`: "/headers", `"headers":{"user-agent":"x"}`: "/headers", `"headers":{"If-None-Match":"x"}`: "/headers", `"headers":{"Range":"x"}`: "/headers",
+		`"url":"http://127.0.0.1:99999/sparql"`: "/url", `"url":"http://127.0.0.1:0/sparql"`: "/url",
+		`"url":"http://127.0.0.1/sparql#x"`: "/url", `"url":"http://127.0.0.1/sparql#"`: "/url",
+		`"headers":{"Accept":"text/html"}`: "/headers", `"headers":{"user-agent":"x"}`: "/headers",
+		`"headers":{"If-None-Match":"x"}`: "/headers", `"headers":{"Range":"x"}`: "/headers",
 	} {
 		a := w.do("PATCH", "/v1/endpoints/city", "{"+member+"}", "Content-Type: application/json").problem(422, "bad-endpoint")
 		if !strings.Contains(string(a.body), want) {
 			t.Errorf("%s: %s", member, a.body)
 		}
 	}
-	w.do("PATCH", "/v1/endpoints/city", `{"url":"http://127.0.0.1:65535/sparql?x=y","headers":{"X-Key":"a","Cookie":"b"}}`, "Content-Type: application/json").status(200)
+	w.do("PATCH", "/v1/endpoints/city", `{"url":"http://127.0.0.1:65535/sparql?x=y","headers":{"X-Key":"a","Cookie":"b"}}`,
+		"Content-Type: application/json").status(200)
 }

@@ -15,8 +15,10 @@ import (
 )
 
 func (c followerAPI) view(s registry.Subscription) (api.Subscription, error) {
-	v := api.Subscription{ID: s.ID, Way: s.Way, Caller: s.Caller, Name: s.Name, Client: s.Client, Remote: s.Remote, Query: s.Query, Profile: s.Profile, Tag: s.Tag, Endpoint: s.Endpoint, Topic: s.Topic,
-		Callback: MaskedCallback(s.Callback), State: s.State, Reason: s.Reason, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt, Filter: s.Filter, Rate: s.Rate,
+	v := api.Subscription{ID: s.ID, Way: s.Way, Caller: s.Caller, Name: s.Name, Client: s.Client, Remote: s.Remote, Query: s.Query,
+		Profile: s.Profile, Tag: s.Tag, Endpoint: s.Endpoint, Topic: s.Topic,
+		Callback: MaskedCallback(s.Callback), State: s.State, Reason: s.Reason, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt,
+		Filter: s.Filter, Rate: s.Rate,
 		Epoch: s.Cursor.Epoch, Seq: s.Cursor.Seq, Deliveries: s.Deliveries, GivenUp: s.GaveUp, Failures: s.Failures, FailingSince: s.FailingSince,
 		LastError: s.LastError, LastAttempt: s.LastAttempt, LastDelivery: s.LastDelivery, NextTry: s.NextTry}
 	if s.To != nil {
@@ -139,7 +141,8 @@ func (c followerAPI) list() error {
 		return malformed("?state", "state is one of %s", join(seenStates))
 	}
 	list, next, err := c.collect(func(s registry.Subscription) bool {
-		return registry.Matches(&s, c.params.Get("q")) && (way == "" || string(s.Way) == way) && (state == "" || string(s.State) == state) && (query == "" || s.Query == query)
+		return registry.Matches(&s, c.params.Get("q")) && (way == "" || string(s.Way) == way) &&
+			(state == "" || string(s.State) == state) && (query == "" || s.Query == query)
 	})
 	if err != nil {
 		return err

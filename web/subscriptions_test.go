@@ -37,9 +37,10 @@ func (w *world) outbox(c *Config) {
 		Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		}})
-	told := people.New(people.Options{Log: w.m, Query: w.m.Query, PushKey: func() (string, error) { return pushKey, nil }, Caller: func(name string) (registry.Caller, error) {
-		return registry.Caller{Name: name, Role: registry.RoleRead}, nil
-	}})
+	told := people.New(people.Options{Log: w.m, Query: w.m.Query, PushKey: func() (string, error) { return pushKey, nil },
+		Caller: func(name string) (registry.Caller, error) {
+			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
+		}})
 	w.engine, err = deliver.New(deliver.Options{Store: w.subs, Waker: w.wakes, Guard: guard,
 		Targets:  map[registry.Way]deliver.Target{registry.Webhook: target, registry.People: told},
 		Schedule: deliver.Schedule{Pauses: []time.Duration{time.Millisecond}, Patience: time.Millisecond}})
@@ -119,14 +120,16 @@ func TestWebhooks(t *testing.T) {
 	url := srv.URL + "/hook?key=hush"
 	a := w.post("/v1/webhooks", `{"url":"`+url+`","query":"rows","name":"shop","filter":{"min_rows":1},"rate":"0s"}`).status(201)
 	hook := a.string("id")
-	if a.Header.Get("Location") != "http://freshet.example.org:8080/v1/webhooks/"+hook || !strings.HasPrefix(a.string("secret"), "whsec_") || a.string("state") != "pending" {
+	if a.Header.Get("Location") != "http://freshet.example.org:8080/v1/webhooks/"+hook || !strings.HasPrefix(a.string("secret"),
+		"whsec_") || a.string("state") != "pending" {
 		t.Errorf("made: %s", a.body)
 	}
 	path := "/v1/webhooks/" + hook
 	w.until("an active webhook", func() bool { return w.get(path).string("state") == "active" })
 	w.until("the delivery", func() bool { return w.get(path).json()["deliveries"] == 1.0 })
 	for _, p := range []string{path, "/v1/webhooks", "/v1/subscriptions", "/v1/subscriptions/" + hook} {
-		if b := string(w.get(p).status(200).body); strings.Contains(b, "hush") || strings.Contains(b, "whsec_") || !strings.Contains(b, srv.URL+"/hook?…") {
+		if b := string(w.get(p).status(200).body); strings.Contains(b, "hush") || strings.Contains(b, "whsec_") ||
+			!strings.Contains(b, srv.URL+"/hook?…") {
 			t.Errorf("%s shows %s", p, b)
 		}
 	}
@@ -164,7 +167,8 @@ func TestWebhooks(t *testing.T) {
 	w.wakes.Wake(id)
 	w.until("another dead letter", func() bool { return len(w.get(path).json()["dead_letters"].([]any)) > 0 })
 	refuse.Store(false)
-	letter = w.get("/v1/dead-letters").json()["subscriptions"].([]any)[0].(map[string]any)["dead_letters"].([]any)[0].(map[string]any)["id"].(string)
+	of := w.get("/v1/dead-letters").json()["subscriptions"].([]any)[0].(map[string]any)
+	letter = of["dead_letters"].([]any)[0].(map[string]any)["id"].(string)
 	w.post("/v1/subscriptions/"+hook+"/pause", "").status(200)
 	w.post(letters+letter+"/resend", "").problem(409, "conflict")
 	w.post("/v1/subscriptions/"+hook+"/resume", "").status(200)
@@ -207,7 +211,8 @@ func TestWebhooks(t *testing.T) {
 	}
 	w.post(sub+"/resume", "").status(200)
 
-	for body, slug := range map[string]string{`{"url":"http://10.0.0.1/"}`: "bad-setting", `{"url":"` + url + `","query":"none"}`: "bad-setting", `{"url":"` + url + `","query":"rows","tag":"x"}`: "bad-setting"} {
+	for body, slug := range map[string]string{`{"url":"http://10.0.0.1/"}`: "bad-setting", `{"url":"` + url +
+		`","query":"none"}`: "bad-setting", `{"url":"` + url + `","query":"rows","tag":"x"}`: "bad-setting"} {
 		w.post("/v1/webhooks", body).problem(422, slug)
 	}
 	w.post("/v1/webhooks", `{"urls":1}`).problem(400, "malformed")
@@ -272,7 +277,8 @@ func TestSubscriptionsBelongToSomebody(t *testing.T) {
 	w.post(hook+"/rotate", "").problem(403, "forbidden")
 	w.post(hook+"/replay", "").problem(403, "forbidden")
 	w.token = ""
-	for _, c := range [][2]string{{"GET", "/v1/subscriptions"}, {"GET", sub}, {"DELETE", sub}, {"POST", sub + "/pause"}, {"POST", sub + "/resume"}, {"GET", "/v1/webhooks"}, {"POST", "/v1/webhooks"},
+	for _, c := range [][2]string{{"GET", "/v1/subscriptions"}, {"GET", sub}, {"DELETE", sub}, {"POST", sub + "/pause"},
+		{"POST", sub + "/resume"}, {"GET", "/v1/webhooks"}, {"POST", "/v1/webhooks"},
 		{"GET", hook}, {"PATCH", hook}, {"DELETE", hook}, {"POST", hook + "/rotate"}, {"POST", hook + "/replay"}} {
 		w.do(c[0], c[1], "").problem(401, "unauthorized")
 	}
@@ -303,7 +309,8 @@ func TestTopicsAreWhatGetAnswers(t *testing.T) {
 		}
 		want := w.get(path).status(200)
 		if string(got.Body) != string(want.body) || got.Version != want.Header.Get("ETag") || got.Type != want.Header.Get("Content-Type") {
-			t.Errorf("%s: %s %s %s, GET answers %s %s %s", path, got.Version, got.Type, got.Body, want.Header.Get("ETag"), want.Header.Get("Content-Type"), want.body)
+			t.Errorf("%s: %s %s %s, GET answers %s %s %s", path, got.Version, got.Type, got.Body, want.Header.Get("ETag"),
+				want.Header.Get("Content-Type"), want.body)
 		}
 		if st, _, err := w.m.Current(id, false); err != nil || got.At != st.Position {
 			t.Errorf("%s shows %v, the query is at %v: %v", path, got.At, st.Position, err)
@@ -312,7 +319,8 @@ func TestTopicsAreWhatGetAnswers(t *testing.T) {
 			t.Errorf("%s is of %s: %v", path, q.ID, err)
 		}
 	}
-	for _, path := range []string{"/v1/queries/" + id, "/v1/queries/" + id + "/results", "/v1/queries/" + id + "/changes", "/v1/queries/" + id + "/results.nt", "/v1/queries/" + graph + "/results.srj",
+	for _, path := range []string{"/v1/queries/" + id, "/v1/queries/" + id + "/results", "/v1/queries/" + id + "/changes",
+		"/v1/queries/" + id + "/results.nt", "/v1/queries/" + graph + "/results.srj",
 		"/v1/queries/" + id + "/results.srj?x=1", "/v1/queries/none/results.srj", "/v1/queries/" + id + "/explain", "/v1/changes.atom", "/", ""} {
 		if _, err := topics.Find(path, false); !missing(err) {
 			t.Errorf("%s is taken for a topic: %v", path, err)

@@ -18,19 +18,22 @@ func (merging) Templates(string) ([]cohort.Snapshot, error) {
 }
 
 func (merging) Asked(string) (scheduler.Asked, error) {
-	return scheduler.Asked{Requests: map[cohort.Kind]uint64{cohort.Values: 3}, Members: map[cohort.Kind]uint64{cohort.Values: 200}, Same: 7, Different: 1}, nil
+	return scheduler.Asked{Requests: map[cohort.Kind]uint64{cohort.Values: 3}, Members: map[cohort.Kind]uint64{cohort.Values: 200},
+		Same: 7, Different: 1}, nil
 }
 
 func TestTemplates(t *testing.T) {
 	w := newWorld(t)
 	list := w.get("/v1/endpoints/city/templates").status(200).json()["templates"].([]any)
 	x := list[0].(map[string]any)
-	if len(list) != 1 || x["template"] != "t_0123456789abcdef" || x["members"] != 84.0 || x["kind"] != "values" || x["off_until"].(map[string]any)["values"] != "2026-01-02T00:00:00Z" {
+	if len(list) != 1 || x["template"] != "t_0123456789abcdef" || x["members"] != 84.0 || x["kind"] != "values" ||
+		x["off_until"].(map[string]any)["values"] != "2026-01-02T00:00:00Z" {
 		t.Errorf("%v", list)
 	}
 	w.get("/v1/endpoints/none/templates").status(404)
 	metrics := string(w.get("/metrics").status(200).body)
-	for _, line := range []string{`freshet_asks_total{endpoint="city",kind="values"} 3`, `freshet_ask_members_total{endpoint="city",kind="values"} 200`,
+	for _, line := range []string{`freshet_asks_total{endpoint="city",kind="values"} 3`,
+		`freshet_ask_members_total{endpoint="city",kind="values"} 200`,
 		`freshet_merge_audits_total{endpoint="city",result="different"} 1`, `freshet_merge_audits_total{endpoint="city",result="same"} 7`} {
 		if !strings.Contains(metrics, line+"\n") {
 			t.Errorf("/metrics lacks %s", line)

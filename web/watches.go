@@ -382,7 +382,8 @@ func (c watchAPI) changes(w watched) error {
 	}{[]api.WatchChange{}, after.String()}
 	names := c.names(w.query.Endpoint, w.watch, Deltas(log)...)
 	for _, ch := range log {
-		v := api.WatchChange{Epoch: ch.Epoch, Prev: ch.Prev, Seq: ch.Seq, Time: ch.Time.UTC(), CheckedAt: ch.CheckedAt.UTC(), Baseline: ch.Baseline, Summary: watch.InWords(ch.Delta, &w.watch, names).All()}
+		v := api.WatchChange{Epoch: ch.Epoch, Prev: ch.Prev, Seq: ch.Seq, Time: ch.Time.UTC(), CheckedAt: ch.CheckedAt.UTC(),
+			Baseline: ch.Baseline, Summary: watch.InWords(ch.Delta, &w.watch, names).All()}
 		if ch.Delta != nil {
 			v.Added, v.Removed = len(ch.Delta.Added), len(ch.Delta.Removed)
 		}

@@ -25,7 +25,8 @@ func (w *world) labelling() (asked *int) {
 		err := b.SetVars([]string{"iri", "label"})
 		for iri, label := range map[string]string{"Ulm": "Ulm", "birthPlace": "birth place", "adams": "Douglas Adams"} {
 			if strings.Contains(q.Text, "/"+iri+">") {
-				err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + iri}, diff.Term{Kind: diff.Literal, Value: label, Lang: "en"}))
+				err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + iri}, diff.Term{Kind: diff.Literal,
+					Value: label, Lang: "en"}))
 			}
 		}
 		r, e := b.Finish()
@@ -40,7 +41,8 @@ func properties(t *testing.T, list ...[2]string) *diff.Result {
 	b := diff.NewBuilder(diff.Select, diff.Options{})
 	err := b.SetVars([]string{"property", "value"})
 	for _, x := range list {
-		err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + x[0]}, diff.Term{Kind: diff.IRI, Value: "http://x.example/" + x[1]}))
+		err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + x[0]},
+			diff.Term{Kind: diff.IRI, Value: "http://x.example/" + x[1]}))
 	}
 	r, e := b.Finish()
 	if err = errors.Join(err, e); err != nil {
@@ -54,18 +56,23 @@ func properties(t *testing.T, list ...[2]string) *diff.Result {
 func TestWatchLink(t *testing.T) {
 	w := newWorld(t)
 	w.labelling()
-	if _, err := w.config.Registry.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin}, registry.Endpoint{Name: "wikidata", URL: "http://127.0.0.1:9/sparql", OwnServices: []string{"http://wikiba.se/ontology#label"}}); err != nil {
+	if _, err := w.config.Registry.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin},
+		registry.Endpoint{Name: "wikidata", URL: "http://127.0.0.1:9/sparql",
+			OwnServices: []string{"http://wikiba.se/ontology#label"}}); err != nil {
 		t.Fatal(err)
 	}
-	const link = "https://query.wikidata.org/#%23title%3ACats%0ASELECT%20%3Fitem%20%3FitemLabel%20%7B%20%3Fitem%20wdt%3AP31%20wd%3AQ146%20SERVICE%20wikibase%3Alabel" +
+	const link = "https://query.wikidata.org/#%23title%3ACats%0A" +
+		"SELECT%20%3Fitem%20%3FitemLabel%20%7B%20%3Fitem%20wdt%3AP31%20wd%3AQ146%20SERVICE%20wikibase%3Alabel" +
 		"%20%7B%20bd%3AserviceParam%20wikibase%3Alanguage%20%22%5BAUTO_LANGUAGE%5D%22%20%7D%20%7D"
 	body := func(members string) string { return `{"link":"` + link + `"` + members + `}` }
 	p := w.post("/v1/watches/validate", body(`,"labels":["de"]`)).status(200).json()
 	text := fmt.Sprint(p["query"])
-	if p["kind"] != "query" || p["describes"] != "“Cats”" || p["iri"] != nil || p["analysis"].(map[string]any)["endpoint"] != "wikidata" || len(p["analysis"].(map[string]any)["warnings"].([]any)) != 0 {
+	if p["kind"] != "query" || p["describes"] != "“Cats”" || p["iri"] != nil ||
+		p["analysis"].(map[string]any)["endpoint"] != "wikidata" || len(p["analysis"].(map[string]any)["warnings"].([]any)) != 0 {
 		t.Errorf("preview %v", p)
 	}
-	for _, part := range []string{"#title:Cats\n", "PREFIX wdt: <http://www.wikidata.org/prop/direct/>", "PREFIX wikibase:", `wikibase:language "de"`} {
+	for _, part := range []string{"#title:Cats\n", "PREFIX wdt: <http://www.wikidata.org/prop/direct/>", "PREFIX wikibase:",
+		`wikibase:language "de"`} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the query has no %q:\n%s", part, text)
 		}
@@ -108,14 +115,17 @@ func TestWatchLink(t *testing.T) {
 	if a := w.post("/v1/watches", `{"link":"`+strings.Repeat("%20", 1<<18)+`"}`); a.StatusCode != 422 && a.StatusCode != 413 {
 		t.Errorf("a long link: %s", a.body)
 	}
-	if a := w.post("/v1/watches", `{"link":"https://moon.example/sparql?query=ASK{?a?b?c}"}`); !strings.Contains(a.string("detail"), "freshet endpoint add moon.example https://moon.example/sparql") {
+	if a := w.post("/v1/watches", `{"link":"https://moon.example/sparql?query=ASK{?a?b?c}"}`); !strings.Contains(a.string("detail"),
+		"freshet endpoint add moon.example https://moon.example/sparql") {
 		t.Errorf("no way out: %s", a.body)
 	}
 	a = w.post("/v1/watches", `{"link":"https://moon.example/$(reboot);id/a'b?db=1&query=ASK{?a?b?c}"}`)
-	if d := a.string("detail"); !strings.Contains(d, "freshet endpoint add moon.example 'https://moon.example/$(reboot);id/a") || strings.Contains(d, "a'b)") {
+	if d := a.string("detail"); !strings.Contains(d, "freshet endpoint add moon.example 'https://moon.example/$(reboot);id/a") ||
+		strings.Contains(d, "a'b)") {
 		t.Errorf("a command with a stranger's text: %s", d)
 	}
-	if a := w.post("/v1/watches", `{"link":"Q5","kind":"instances","endpoint":"city"}`).status(201).json(); a["kind"] != "instances" || a["iri"] != "http://www.wikidata.org/entity/Q5" {
+	if a := w.post("/v1/watches", `{"link":"Q5","kind":"instances","endpoint":"city"}`).status(
+		201).json(); a["kind"] != "instances" || a["iri"] != "http://www.wikidata.org/entity/Q5" {
 		t.Errorf("a link of a class: %v", a)
 	}
 }
@@ -126,10 +136,12 @@ func TestWatch(t *testing.T) {
 	asked := w.labelling()
 	const body = `{"iri":"http://x.example/adams","labels":["en"],"name":"adams","tags":["people"]}`
 	p := w.post("/v1/watches/validate", body).status(200).json()
-	if p["describes"] != "all properties of Douglas Adams" || p["query"] != "SELECT ?property ?value WHERE { <http://x.example/adams> ?property ?value }" || p["direction"] != "outgoing" || len(w.m.queries) != 0 {
+	if p["describes"] != "all properties of Douglas Adams" || p["query"] != "SELECT ?property ?value WHERE { "+
+		"<http://x.example/adams> ?property ?value }" || p["direction"] != "outgoing" || len(w.m.queries) != 0 {
 		t.Errorf("preview %v", p)
 	}
-	if run := w.post("/v1/watches/validate?run=1", body).status(200).json()["analysis"].(map[string]any)["run"].(map[string]any); run["outcome"] != "timeout" {
+	analysis := w.post("/v1/watches/validate?run=1", body).status(200).json()["analysis"].(map[string]any)
+	if run := analysis["run"].(map[string]any); run["outcome"] != "timeout" {
 		t.Errorf("trial run %v", run)
 	}
 	a := w.post("/v1/watches", body).status(201)
@@ -144,10 +156,12 @@ func TestWatch(t *testing.T) {
 	}
 	w.register(selectText)
 	other := w.post("/v1/queries", `{"query":"ASK { ?a ?b ?c }","name":"other"}`).status(201).string("id")
-	if list := w.get("/v1/watches").status(200).json()["watches"].([]any); len(list) != 1 || list[0].(map[string]any)["id"] != id || list[0].(map[string]any)["describes"] != "all properties of Douglas Adams" {
+	if list := w.get("/v1/watches").status(200).json()["watches"].([]any); len(list) != 1 || list[0].(map[string]any)["id"] != id ||
+		list[0].(map[string]any)["describes"] != "all properties of Douglas Adams" {
 		t.Errorf("list %v", list)
 	}
-	if w.post("/v1/watches", `{"iri":"http://x.example/z"}`).status(201); len(w.get("/v1/watches?limit=1&q=x.example").status(200).json()["watches"].([]any)) != 1 {
+	if w.post("/v1/watches", `{"iri":"http://x.example/z"}`).status(201); len(w.get("/v1/watches?limit=1&q=x.example").status(
+		200).json()["watches"].([]any)) != 1 {
 		t.Error("the first page of watches is not one watch")
 	}
 	w.get("/v1/watches?limit=0").problem(400, "malformed")
@@ -176,10 +190,12 @@ func TestWatch(t *testing.T) {
 	if want := []any{"first result: 1 row", "birth place: Ulm → Neu-Ulm"}; !slices.Equal(c.summary, want) || *asked != 1 {
 		t.Errorf("summary %q after %d requests, want %q after one", c.summary, *asked, want)
 	}
-	if rest := w.get("/v1/watches/adams/changes?after=" + c.next).status(200).json(); len(rest["changes"].([]any)) != 0 || rest["next"] != c.next {
+	if rest := w.get("/v1/watches/adams/changes?after=" + c.next).status(200).json(); len(rest["changes"].([]any)) != 0 ||
+		rest["next"] != c.next {
 		t.Errorf("after the last change: %v", rest)
 	}
-	if a := w.get("/v1/watches/adams/changes.atom").status(200); !strings.Contains(string(a.body), "all properties of Douglas Adams") || a.Header.Get("ETag") == "" {
+	if a := w.get("/v1/watches/adams/changes.atom").status(200); !strings.Contains(string(a.body),
+		"all properties of Douglas Adams") || a.Header.Get("ETag") == "" {
 		t.Errorf("the feed: %s", a.body)
 	}
 	w.get("/v1/watches/adams/changes.atom", `If-None-Match: "1.atom"`).status(304)
@@ -221,13 +237,17 @@ func TestNewWatchHasNotRun(t *testing.T) {
 func TestWatchEndpoint(t *testing.T) {
 	w := newWorld(t)
 	w.labelling()
-	if _, err := w.config.Registry.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin}, registry.Endpoint{Name: "wikidata", URL: "http://127.0.0.1:3030/wikidata"}); err != nil {
+	if _, err := w.config.Registry.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin},
+		registry.Endpoint{Name: "wikidata", URL: "http://127.0.0.1:3030/wikidata"}); err != nil {
 		t.Fatal(err)
 	}
-	if a := w.post("/v1/watches", `{"iri":"https://www.wikidata.org/wiki/Q5","kind":"instances"}`).status(201); a.json()["query"].(map[string]any)["endpoint"] != "wikidata" || a.string("iri") != "http://www.wikidata.org/entity/Q5" {
+	endpoint := func(a *answer) any { return a.json()["query"].(map[string]any)["endpoint"] }
+	a := w.post("/v1/watches", `{"iri":"https://www.wikidata.org/wiki/Q5","kind":"instances"}`).status(201)
+	if endpoint(a) != "wikidata" || a.string("iri") != "http://www.wikidata.org/entity/Q5" {
 		t.Errorf("%s", a.body)
 	}
-	if a := w.post("/v1/watches", `{"iri":"Q5","kind":"instances","endpoint":"city"}`).status(201); a.json()["query"].(map[string]any)["endpoint"] != "city" {
+	a = w.post("/v1/watches", `{"iri":"Q5","kind":"instances","endpoint":"city"}`).status(201)
+	if endpoint(a) != "city" {
 		t.Errorf("%s", a.body)
 	}
 }
@@ -239,7 +259,8 @@ func TestWatchOfSite(t *testing.T) {
 	w.labelling()
 	add := func(name, url string) {
 		t.Helper()
-		if _, err := w.config.Registry.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin}, registry.Endpoint{Name: name, URL: url}); err != nil {
+		if _, err := w.config.Registry.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin},
+			registry.Endpoint{Name: name, URL: url}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -266,7 +287,8 @@ func TestWatchOfSite(t *testing.T) {
 }
 
 func TestShellWord(t *testing.T) {
-	for _, text := range []string{"https://x.example/sparql", "https://x.example/?a=1&b=2", "$(reboot);id", "it's", "", "a b", "`id`", "slot=@every 5m", "*", "~"} {
+	for _, text := range []string{"https://x.example/sparql", "https://x.example/?a=1&b=2", "$(reboot);id", "it's", "", "a b",
+		"`id`", "slot=@every 5m", "*", "~"} {
 		out, err := exec.Command("sh", "-c", "printf %s "+ShellWord(text)).Output()
 		if err != nil || string(out) != text {
 			t.Errorf("%s is %q for a shell, %v", ShellWord(text), out, err)
@@ -343,7 +365,8 @@ func TestWatchFindsItsEndpoint(t *testing.T) {
 		return scheduler.Answer{Outcome: registry.Changed, Result: r}, errors.Join(err, e)
 	}
 	for _, name := range []string{"books", "slow"} {
-		if _, err := w.config.Registry.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin}, registry.Endpoint{Name: name, URL: "http://127.0.0.1:3030/" + name}); err != nil {
+		if _, err := w.config.Registry.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin},
+			registry.Endpoint{Name: name, URL: "http://127.0.0.1:3030/" + name}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -351,10 +374,12 @@ func TestWatchFindsItsEndpoint(t *testing.T) {
 	if e := a.json()["query"].(map[string]any)["endpoint"]; e != "books" || !slices.Equal(soon, []string{"books"}) {
 		t.Errorf("the endpoint is %v, and these run soon: %v", e, soon)
 	}
-	if a := w.post("/v1/watches", `{"iri":"http://x.example/Ulm"}`).problem(422, "unknown-endpoint"); a.string("detail") != "choose one: books, city" || a.string("title") != "Several endpoints know this IRI" {
+	if a := w.post("/v1/watches", `{"iri":"http://x.example/Ulm"}`).problem(422,
+		"unknown-endpoint"); a.string("detail") != "choose one: books, city" || a.string("title") != "Several endpoints know this IRI" {
 		t.Errorf("known by two: %s", a.body)
 	}
-	if a := w.post("/v1/watches", `{"iri":"http://x.example/unheard"}`).problem(422, "unknown-endpoint"); !strings.Contains(a.string("detail"), "books, city, slow") {
+	if a := w.post("/v1/watches", `{"iri":"http://x.example/unheard"}`).problem(422,
+		"unknown-endpoint"); !strings.Contains(a.string("detail"), "books, city, slow") {
 		t.Errorf("known by none: %s", a.body)
 	}
 	w.m.publish(a.string("id"), properties(t, [2]string{"birthPlace", "Ulm"}, [2]string{"birthPlace", "Bern"}, [2]string{"born", "Ulm"}))

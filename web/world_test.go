@@ -71,11 +71,13 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	w := &world{t: t, m: newMemory(morning), log: &lockedBuffer{}}
 	clock := func() time.Time { return w.m.now }
 	w.complex = &complexMemory{profiles: map[string]registry.Profile{}, rounds: map[string][]registry.Round{}}
-	reg, err := registry.Open(registrytest.Twice(registry.Config{Queries: w.m, Endpoints: w.m, Now: clock, Profiles: w.complex, SlotInterval: scheduler.Gap}))
+	reg, err := registry.Open(registrytest.Twice(registry.Config{Queries: w.m, Endpoints: w.m, Now: clock, Profiles: w.complex,
+		SlotInterval: scheduler.Gap}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reg.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin}, registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Headers: map[string]string{"X-Key": "hush"},
+	if _, err := reg.CreateEndpoint(registry.Caller{Name: "ops", Role: registry.RoleAdmin}, registry.Endpoint{Name: "city",
+		URL: "http://127.0.0.1:3030/sparql", Headers: map[string]string{"X-Key": "hush"},
 		Auth: registry.Auth{Basic: &registry.Password{Username: "u", Password: "hush"}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -83,17 +85,20 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 		t.Fatal(err)
 	}
 	noHandshake := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no handshake", http.StatusBadRequest) })
-	w.config = Config{Registry: reg, Gate: w.gate, Now: clock, Metrics: NewMetrics("0.0-test"), Logger: slog.New(slog.NewJSONHandler(w.log, nil)),
-		Data: Data{Queries: w.m, History: w.m, Backup: w.m.Backup},
-		Loops: Loops{Daemon: w.m, Shadows: shadowsOf, Merging: merging{}, ChangeFeeds: &feedMemory{}, Hints: hinter(func(string, registry.Hint) (plan.Hinted, error) {
-			return plan.Hinted{}, registry.ErrNotFound
-		})},
+	w.config = Config{Registry: reg, Gate: w.gate, Now: clock, Metrics: NewMetrics("0.0-test"),
+		Logger: slog.New(slog.NewJSONHandler(w.log, nil)),
+		Data:   Data{Queries: w.m, History: w.m, Backup: w.m.Backup},
+		Loops: Loops{Daemon: w.m, Shadows: shadowsOf, Merging: merging{}, ChangeFeeds: &feedMemory{},
+			Hints: hinter(func(string, registry.Hint) (plan.Hinted, error) {
+				return plan.Hinted{}, registry.ErrNotFound
+			})},
 		Profiling:  Profiling{Profiles: w.complex},
 		Publishing: Publishing{Followers: streams{}, Feed: feedOf, ChangeJSON: marshalChange},
 		Protocols:  Protocols{Live: noHandshake, SEPA: noHandshake},
 		Site:       Site{PublicURL: "http://freshet.example.org:8080/", Listen: "10.1.2.3:8080", Version: "0.0-test"}}
 	w.config.Check = func(_ context.Context, e registry.Endpoint) (registry.Report, error) {
-		return registry.Report{URL: e.URL, Answers: true, Requests: 17, Findings: []registry.Finding{{Topic: "VALUES", OK: true}}, Settings: []registry.Proposal{{Name: "max_rows", Value: 10, Why: "its row cap"}}},
+		return registry.Report{URL: e.URL, Answers: true, Requests: 17, Findings: []registry.Finding{{Topic: "VALUES", OK: true}},
+				Settings: []registry.Proposal{{Name: "max_rows", Value: 10, Why: "its row cap"}}},
 			registry.CheckEndpoint(e.WithDefaults(), nil)
 	}
 	w.outbox(&w.config)
@@ -174,7 +179,8 @@ func feedOf(q *registry.Query, w *watch.Watch, names watch.Namer, params url.Val
 	case "gone":
 		return Feed{}, &registry.GapError{Reason: registry.TooOld}
 	}
-	return Feed{Body: []byte(body), Type: "application/atom+xml; charset=utf-8", ETag: `"1.atom"`, Modified: morning, Self: path, Topic: path != "/v1/changes.atom"}, nil
+	return Feed{Body: []byte(body), Type: "application/atom+xml; charset=utf-8", ETag: `"1.atom"`, Modified: morning, Self: path,
+		Topic: path != "/v1/changes.atom"}, nil
 }
 
 func sse(w http.ResponseWriter, text string) {
@@ -184,8 +190,9 @@ func sse(w http.ResponseWriter, text string) {
 
 // marshalChange writes the members of a change that tests read.
 func marshalChange(c registry.Change) ([]byte, error) {
-	m := map[string]any{"query": c.Query, "epoch": c.Epoch, "prev": c.Prev, "seq": c.Seq, "offset": c.Offset, "time": c.Time.UTC(), "checked_at": c.CheckedAt.UTC(),
-		"slot": c.Slot, "form": c.Delta.Form, "jaccard": c.Delta.Jaccard, "hash": c.Delta.NewHash, "previous_hash": c.Delta.OldHash}
+	m := map[string]any{"query": c.Query, "epoch": c.Epoch, "prev": c.Prev, "seq": c.Seq, "offset": c.Offset, "time": c.Time.UTC(),
+		"checked_at": c.CheckedAt.UTC(),
+		"slot":       c.Slot, "form": c.Delta.Form, "jaccard": c.Delta.Jaccard, "hash": c.Delta.NewHash, "previous_hash": c.Delta.OldHash}
 	if c.Baseline {
 		m["baseline"], m["jaccard"], m["previous_hash"] = true, nil, nil
 	}

@@ -217,7 +217,8 @@ func (e *Experiment) axes(p *plot.Plot) {
 
 // shapes distinguishes curves where colours do not suffice.
 var shapes = []draw.GlyphDrawer{
-	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{},
+	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{},
+	draw.RingGlyph{}, draw.BoxGlyph{},
 }
 
 // Xs returns the x values of all curves in ascending order, each once.
@@ -363,7 +364,8 @@ figure{margin:1rem 0}figure svg{max-width:100%;height:auto;border:1px solid #eee
 td.why{text-align:left;white-space:normal;min-width:24rem}
 </style>
 <h1>{{.Title}}</h1>
-<p>Bars and the numbers behind ± are standard deviations over the seeds. The papers' figures print no numbers, so only the values that their texts
+<p>Bars and the numbers behind ± are standard deviations over the seeds. The papers' figures print no numbers, so only the ` +
+	`values that their texts
 give can be compared: they are listed under the figures. Workloads are generated, not the traces of the papers.</p>
 <ul>{{range .Views}}<li><a href="#{{.Name}}">{{.Title}}</a></li>
 {{end}}</ul>

@@ -207,7 +207,8 @@ func style(l *plotter.Line, n int, strong bool) {
 	}
 	l.Color, l.Width = Palette[1+n%(pale-1)], vg.Points(1.3)
 	if n >= 4 {
-		l.Dashes = [][]vg.Length{{vg.Points(5), vg.Points(2)}, {vg.Points(1.5), vg.Points(1.5)}, {vg.Points(7), vg.Points(2), vg.Points(1.5), vg.Points(2)}}[n%3]
+		l.Dashes = [][]vg.Length{{vg.Points(5), vg.Points(2)}, {vg.Points(1.5), vg.Points(1.5)}, {vg.Points(7), vg.Points(2),
+			vg.Points(1.5), vg.Points(2)}}[n%3]
 	}
 }
 

@@ -10,9 +10,11 @@ import (
 // each execution in constant time and space.
 func avrachenkov() policy.Definition {
 	return policy.Definition{
-		Name:   "online",
-		Params: []policy.Param{{Name: "estimator", Default: "lln", Values: []string{"lln", "sa"}, Doc: "lln: by the law of large numbers; sa: by stochastic approximation"}},
-		Doc:    "online estimates of change rates, and the rates that keep results current", Source: "Avrachenkov, Patil, Thoppe, Online algorithms for estimating change rates of web pages, 2020",
+		Name: "online",
+		Params: []policy.Param{{Name: "estimator", Default: "lln", Values: []string{"lln", "sa"},
+			Doc: "lln: by the law of large numbers; sa: by stochastic approximation"}},
+		Doc:    "online estimates of change rates, and the rates that keep results current",
+		Source: "Avrachenkov, Patil, Thoppe, Online algorithms for estimating change rates of web pages, 2020",
 		Build: func(a policy.Args) (policy.Policy, error) {
 			l := learner{name: "online:" + a["estimator"], rule: freshness, learn: learnLargeNumbers}
 			if a["estimator"] == "sa" {

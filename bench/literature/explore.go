@@ -13,7 +13,8 @@ func explore() policy.Definition {
 	return policy.Definition{
 		Name:   "explore",
 		Params: []policy.Param{{Name: "slots", Default: "128", Doc: "slots in which all queries take turns"}},
-		Doc:    "explore and commit: all queries in turn, then at fixed rates", Source: "Upadhyay, Busa-Fekete, Kotłowski, Pál, Szörényi, Learning to crawl, 2020",
+		Doc:    "explore and commit: all queries in turn, then at fixed rates",
+		Source: "Upadhyay, Busa-Fekete, Kotłowski, Pál, Szörényi, Learning to crawl, 2020",
 		Build: func(a policy.Args) (policy.Policy, error) {
 			n, err := a.Count("slots")
 			if err != nil {

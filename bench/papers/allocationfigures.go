@@ -15,10 +15,12 @@ func AllocationExperiments(seeds int) ([]figure.Experiment, error) {
 	r := &runs{seeds: seeds}
 	e := figure.Experiment{
 		Name: "strategies", Title: "The four strategies", Source: allocationPaper + ", performance", X: "strategy", Y: "average delay in minutes",
-		Note: "1: even, 2: retrieval scheduling only, 3: resource allocation only, 4: combined. Posting rates by a power law, daily patterns, one retrieval a day for each source on average. The paper's figures are of 9634 RSS feeds.",
+		Note: "1: even, 2: retrieval scheduling only, 3: resource allocation only, 4: combined. Posting rates by a power law, " +
+			"daily patterns, one retrieval a day for each source on average. The paper's figures are of 9634 RSS feeds.",
 	}
 	more := figure.Experiment{
-		Name: "retrievals", Title: "Delay against retrievals", Source: allocationPaper + ", performance", X: "retrievals a day for each source, on average", Y: "average delay in minutes", LogX: true,
+		Name: "retrievals", Title: "Delay against retrievals", Source: allocationPaper + ", performance",
+		X: "retrievals a day for each source, on average", Y: "average delay in minutes", LogX: true,
 		Note: "As above.",
 	}
 	for k, paper := range []float64{645, 581, 433, 395} {
@@ -83,7 +85,8 @@ func (r *runs) strategies(perDay float64) map[string]*strategyOutcome {
 // placing runs the paper's example of one source.
 func placing() figure.Experiment {
 	e := figure.Experiment{
-		Name: "placing", Title: "Placing retrievals in the day", Source: allocationPaper + ", multiple retrievals per period", X: "retrievals a day (m)", Y: "expected delay, minutes per posting",
+		Name: "placing", Title: "Placing retrievals in the day", Source: allocationPaper + ", multiple retrievals per period",
+		X: "retrievals a day (m)", Y: "expected delay, minutes per posting",
 		Note: "λ(t) = 2 + 2 sin(2πt). Placed by the optimality criterion, checked to be a minimum; evenly spaced from midnight.",
 	}
 	rates := make([]float64, 96)

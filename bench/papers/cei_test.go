@@ -64,9 +64,11 @@ func TestLongCEIFindings(t *testing.T) {
 		trend float64
 		sets  []func(p *CEIParams)
 	}{
-		{"exact rank", falls, []func(p *CEIParams){func(p *CEIParams) { p.Rank, p.Exact = 2, true }, func(p *CEIParams) { p.Rank, p.Exact = 3, true }, func(p *CEIParams) { p.Rank, p.Exact = 5, true }}},
+		{"exact rank", falls, []func(p *CEIParams){func(p *CEIParams) { p.Rank, p.Exact = 2, true },
+			func(p *CEIParams) { p.Rank, p.Exact = 3, true }, func(p *CEIParams) { p.Rank, p.Exact = 5, true }}},
 		{"budget", rises, []func(p *CEIParams){func(*CEIParams) {}, func(p *CEIParams) { p.C = Capacity{2} }}},
-		{"intensity", falls, []func(p *CEIParams){func(p *CEIParams) { p.Lambda = 10 }, func(*CEIParams) {}, func(p *CEIParams) { p.Lambda = 40 }}},
+		{"intensity", falls, []func(p *CEIParams){func(p *CEIParams) { p.Lambda = 10 }, func(*CEIParams) {},
+			func(p *CEIParams) { p.Lambda = 40 }}},
 		{"profiles", falls, []func(p *CEIParams){func(*CEIParams) {}, func(p *CEIParams) { p.M = 200 }, func(p *CEIParams) { p.M = 400 }}},
 		{"alpha", rises, []func(p *CEIParams){func(*CEIParams) {}, func(p *CEIParams) { p.Alpha = 0.7 }, func(p *CEIParams) { p.Alpha = 1 }}},
 		{"beta", rises, []func(p *CEIParams){func(*CEIParams) {}, func(p *CEIParams) { p.Beta = 1 }, func(p *CEIParams) { p.Beta = 2 }}},
@@ -178,7 +180,8 @@ func schedulable(l *CEIWorkload) bool {
 func TestLawCEIProbes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := CEIParams{
-			N: 12, M: rapid.IntRange(0, 12).Draw(t, "m"), K: 40, C: rapid.SampledFrom([]Capacity{{1}, {3}, {0, 2, 1}}).Draw(t, "C"), Lambda: 6, Rank: 3,
+			N: 12, M: rapid.IntRange(0, 12).Draw(t, "m"), K: 40, C: rapid.SampledFrom([]Capacity{{1}, {3}, {0, 2, 1}}).Draw(t, "C"),
+			Lambda: 6, Rank: 3,
 			Life: rapid.SampledFrom([]string{"window", "overwrite"}).Draw(t, "life"), W: 3, Seed: rapid.Uint64().Draw(t, "seed"),
 		}
 		l, err := p.Generate()
@@ -227,7 +230,9 @@ func TestLawCEIProbes(t *testing.T) {
 // The policy wic counts pending updates as its definition does, chronon by chronon.
 func TestLawPendingUpdates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := CEIParams{N: 6, M: 3, K: 30, C: Capacity{rapid.IntRange(1, 3).Draw(t, "C")}, Lambda: 8, Rank: 2, Life: rapid.SampledFrom([]string{"window", "overwrite"}).Draw(t, "life"), W: rapid.IntRange(0, 6).Draw(t, "W"), Seed: rapid.Uint64().Draw(t, "seed")}
+		p := CEIParams{N: 6, M: 3, K: 30, C: Capacity{rapid.IntRange(1, 3).Draw(t, "C")}, Lambda: 8, Rank: 2,
+			Life: rapid.SampledFrom([]string{"window", "overwrite"}).Draw(t, "life"), W: rapid.IntRange(0, 6).Draw(t, "W"),
+			Seed: rapid.Uint64().Draw(t, "seed")}
 		l, err := p.Generate()
 		if err != nil {
 			t.Fatal(err)

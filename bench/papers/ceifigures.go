@@ -86,25 +86,37 @@ func ceiSweeps() []ceiSweep {
 			Note: "AuctionWatch(3), n = 400 resources, windows of W = 20 chronons."},
 			ceiAll, []float64{1, 2, 3, 4, 5}, func(p *CEIParams, x float64) { p.N, p.W, p.C = 400, 20, Capacity{int(x)} }},
 		{figure.Experiment{Name: "rank", Title: "Completeness against rank", Source: ceiPaper + ", figure 7", X: "rank of every profile",
-			Note: "Every profile watches exactly so many resources and every update has to be probed at once (W = 0); n = 400, m = 60. offline knows all CEIs beforehand; single is the largest share of the EIs that can be captured when each counts for itself, which bounds the share of CEIs of every policy here. S-EDF(np), which goes on with what it has begun, comes near to MRSF(p) and M-EDF(p), which are the same here (proposition 3)."},
+			Note: "Every profile watches exactly so many resources and every update has to be probed at once (W = 0); n = 400, m = " +
+				"60. offline knows all CEIs beforehand; single is the largest share of the EIs that can be captured when each counts " +
+				"for itself, which bounds the share of CEIs of every policy here. S-EDF(np), which goes on with what it has begun, " +
+				"comes near to MRSF(p) and M-EDF(p), which are the same here (proposition 3)."},
 			ceiBounded, []float64{1, 2, 3, 4, 5}, func(p *CEIParams, x float64) { p.N, p.M, p.Rank, p.Exact, p.W = 400, 60, int(x), true, 0 }},
 		{figure.Experiment{Name: "budget", Title: "Completeness against budget", Source: ceiPaper + ", figure 11", X: "probes a chronon (C)",
-			Note: "Baseline of table 1. Unlike in the paper, S-EDF is ahead where the budget is nearly enough for all: there deadlines decide, which MRSF looks at only to break ties."},
+			Note: "Baseline of table 1. Unlike in the paper, S-EDF is ahead where the budget is nearly enough for all: there " +
+				"deadlines decide, which MRSF looks at only to break ties."},
 			ceiOffline, []float64{1, 2, 3, 4, 5}, func(p *CEIParams, x float64) { p.C = Capacity{int(x)} }},
-		{figure.Experiment{Name: "intensity", Title: "Completeness against update intensity", Source: ceiPaper + ", figure 9", X: "updates of a resource on average (λ)", Note: "Baseline of table 1."},
+		{figure.Experiment{Name: "intensity", Title: "Completeness against update intensity", Source: ceiPaper + ", figure 9",
+			X: "updates of a resource on average (λ)", Note: "Baseline of table 1."},
 			ceiOffline, []float64{10, 20, 30, 40, 50}, func(p *CEIParams, x float64) { p.Lambda = x }},
-		{figure.Experiment{Name: "profiles", Title: "Completeness against number of profiles", Source: ceiPaper + ", section 4.5", X: "profiles (m)", LogX: true, Note: "Baseline of table 1."},
+		{figure.Experiment{Name: "profiles", Title: "Completeness against number of profiles", Source: ceiPaper + ", section 4.5",
+			X: "profiles (m)", LogX: true, Note: "Baseline of table 1."},
 			ceiUsual, []float64{100, 200, 500, 1000, 2500}, func(p *CEIParams, x float64) { p.M = int(x) }},
-		{figure.Experiment{Name: "alpha", Title: "Completeness against α", Source: ceiPaper + ", figure 10(1)", X: "preference of popular resources (α)", Note: "Baseline of table 1. Where profiles watch the same resources, one probe serves many."},
+		{figure.Experiment{Name: "alpha", Title: "Completeness against α", Source: ceiPaper + ", figure 10(1)",
+			X: "preference of popular resources (α)", Note: "Baseline of table 1. Where profiles watch the same resources, one probe serves many."},
 			ceiUsual, []float64{0, 0.5, 1, 1.37, 2}, func(p *CEIParams, x float64) { p.Alpha = x }},
-		{figure.Experiment{Name: "beta", Title: "Completeness against β", Source: ceiPaper + ", figure 10(2)", X: "preference of simple profiles (β)", Note: "Baseline of table 1."},
+		{figure.Experiment{Name: "beta", Title: "Completeness against β", Source: ceiPaper + ", figure 10(2)",
+			X: "preference of simple profiles (β)", Note: "Baseline of table 1."},
 			ceiUsual, []float64{0, 0.5, 1, 1.5, 2}, func(p *CEIParams, x float64) { p.Beta = x }},
-		{figure.Experiment{Name: "window", Title: "Completeness against window", Source: ceiPaper + ", table 1", X: "window of an update in chronons (W)", Note: "Baseline of table 1."},
+		{figure.Experiment{Name: "window", Title: "Completeness against window", Source: ceiPaper + ", table 1",
+			X: "window of an update in chronons (W)", Note: "Baseline of table 1."},
 			ceiUsual, []float64{0, 5, 10, 15, 20}, func(p *CEIParams, x float64) { p.W = int(x) }},
-		{figure.Experiment{Name: "varying-budget", Title: "Budgets that vary by chronon", Source: ceiPaper + ", section 2.3 (the budget vector)", X: "probes together, once in so many chronons",
-			Note: "Baseline of table 1 with two probes a chronon on average: in every chronon, or twice x of them in every x-th one and none between. Windows of W = 10 outlast gaps of up to ten chronons."},
+		{figure.Experiment{Name: "varying-budget", Title: "Budgets that vary by chronon", Source: ceiPaper +
+			", section 2.3 (the budget vector)", X: "probes together, once in so many chronons",
+			Note: "Baseline of table 1 with two probes a chronon on average: in every chronon, or twice x of them in every x-th one " +
+				"and none between. Windows of W = 10 outlast gaps of up to ten chronons."},
 			ceiUsual, []float64{1, 2, 5, 10, 20, 50}, func(p *CEIParams, x float64) { p.C = bursts(int(x), 2, p.K) }},
-		{figure.Experiment{Name: "overwrite", Title: "Updates that overwrite", Source: ceiPaper + ", section 4.1.2", X: "updates of a resource on average (λ)", Note: "Baseline of table 1 with life overwrite: an EI ends with the next update."},
+		{figure.Experiment{Name: "overwrite", Title: "Updates that overwrite", Source: ceiPaper + ", section 4.1.2",
+			X: "updates of a resource on average (λ)", Note: "Baseline of table 1 with life overwrite: an EI ends with the next update."},
 			ceiUsual, []float64{10, 20, 30, 40, 50}, func(p *CEIParams, x float64) { p.Life, p.Lambda = wic.Overwrite, x }},
 	}
 	for i := range list {
@@ -137,8 +149,10 @@ func CEIExperiments(seeds int) ([]figure.Experiment, error) {
 // ceiRuntime measures the time per EI as the minimum of up to five runs.
 func (r *runs) ceiRuntime(profiles []float64) figure.Experiment {
 	e := figure.Experiment{
-		Name: "runtime", Title: "Runtime per execution interval", Source: ceiPaper + ", figure 8", X: "profiles (m)", Y: "microseconds per EI", LogX: true,
-		Note: "Baseline of table 1 with ever more profiles; the time of ranking, probing and keeping the books over all chronons, divided by the number of EIs. A level line is a total that grows linearly. It is wall-clock time, so other work of the machine shows.",
+		Name: "runtime", Title: "Runtime per execution interval", Source: ceiPaper + ", figure 8", X: "profiles (m)",
+		Y: "microseconds per EI", LogX: true,
+		Note: "Baseline of table 1 with ever more profiles; the time of ranking, probing and keeping the books over all chronons, " +
+			"divided by the number of EIs. A level line is a total that grows linearly. It is wall-clock time, so other work of the machine shows.",
 	}
 	for _, m := range profiles {
 		p := CEIBaseline()

@@ -108,9 +108,11 @@ func TestLongWICTradeoff(t *testing.T) {
 		hasty := mean(p)
 		p.Urgency.Param = 1
 		patient := mean(p)
-		t.Logf("%s, seeds 1 to 5: captured/without delay %.2f/%.2f at r = 0, %.2f/%.2f at r = 1", life, hasty.captured, hasty.zero, patient.captured, patient.zero)
+		t.Logf("%s, seeds 1 to 5: captured/without delay %.2f/%.2f at r = 0, %.2f/%.2f at r = 1", life, hasty.captured, hasty.zero,
+			patient.captured, patient.zero)
 		if patient.captured <= hasty.captured || patient.zero >= hasty.zero {
-			t.Errorf("%s: r = 0 captures %.3f, %.3f at once, r = 1 %.3f, %.3f at once", life, hasty.captured, hasty.zero, patient.captured, patient.zero)
+			t.Errorf("%s: r = 0 captures %.3f, %.3f at once, r = 1 %.3f, %.3f at once", life, hasty.captured, hasty.zero, patient.captured,
+				patient.zero)
 		}
 	}
 }
@@ -163,7 +165,8 @@ func TestLongWriteExperiments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<svg", "One &amp; only", "<td>9</td>", "lonely", "After: a paper.", "<td>4 ± 2</td>", "<td>42 %</td><td>41 %</td>"} {
+	for _, want := range []string{"<svg", "One &amp; only", "<td>9</td>", "lonely", "After: a paper.", "<td>4 ± 2</td>",
+		"<td>42 %</td><td>41 %</td>"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page has no %s", want)
 		}

@@ -115,13 +115,15 @@ func (r *runs) supLives(data string) figure.Experiment {
 var supNamedModels = []struct {
 	name, model string
 	z           float64
-}{{"FPN(1.0)", "fpn", 1}, {"FPN(0.8)", "fpn", 0.8}, {"FPN(0.6)", "fpn", 0.6}, {"FPN(0.4)", "fpn", 0.4}, {"Poisson", "poisson", 0}, {"learned", "learned", 0}}
+}{{"FPN(1.0)", "fpn", 1}, {"FPN(0.8)", "fpn", 0.8}, {"FPN(0.6)", "fpn", 0.6}, {"FPN(0.4)", "fpn", 0.4}, {"Poisson", "poisson", 0},
+	{"learned", "learned", 0}}
 
 func (r *runs) supModels(data string) figure.Experiment {
 	e := figure.Experiment{
 		Name: "models-" + data, Title: "SUP by update model, data set " + data, Source: supPaper + ", figure 3",
 		X: "every X-th update", Y: "effective utility",
-		Note: "Life overwrite. Poisson expects updates by the rates that made them, learned by rates by hour and weekday from four epochs before.",
+		Note: "Life overwrite. Poisson expects updates by the rates that made them, learned by rates by hour and weekday from " +
+			"four epochs before.",
 	}
 	for x := 1; x <= 5; x++ {
 		for _, m := range supNamedModels {
@@ -137,9 +139,12 @@ func (r *runs) supModels(data string) figure.Experiment {
 // with an expected change, so it may make fewer probes than it is allowed.
 func (r *runs) supAgainstWIC(model string, x int) figure.Experiment {
 	e := figure.Experiment{
-		Name: fmt.Sprintf("wic-%s-%d", model, x), Title: fmt.Sprintf("SUP and WIC, data set week, model %s, X = %d", model, x), Source: supPaper + ", figure 4",
-		X: "probes made", Y: "effective utility", LogX: true,
-		Note: "Life overwrite; WIC with M = 1 to 20 probes a chronon in epochs of 500 and 1000 chronons. The model fpn is FPN(1), which has no noise. WIC makes no probe without gain, so with M to spare it makes as many as SUP where X = 1; the paper counts all it may make.",
+		Name: fmt.Sprintf("wic-%s-%d", model, x), Title: fmt.Sprintf("SUP and WIC, data set week, model %s, X = %d", model, x),
+		Source: supPaper + ", figure 4",
+		X:      "probes made", Y: "effective utility", LogX: true,
+		Note: "Life overwrite; WIC with M = 1 to 20 probes a chronon in epochs of 500 and 1000 chronons. The model fpn is FPN(1), " +
+			"which has no noise. WIC makes no probe without gain, so with M to spare it makes as many as SUP where X = 1; the paper " +
+			"counts all it may make.",
 	}
 	set, err := SUPParams{Data: "week", X: x, Life: "overwrite", Model: model, Z: 1, Seed: 1}.Generate()
 	if err != nil {
@@ -178,7 +183,8 @@ func quoteAgainstWIC(e *figure.Experiment, model string) {
 			}
 		}
 	}
-	paper := map[string][2]string{"fpn": {"1.0 with 1,500 probes", "approaches it, does not reach it"}, "poisson": {"0.41 with 1,500 probes", "more than 9,000 probes, about 6 times as many"}}[model]
+	paper := map[string][2]string{"fpn": {"1.0 with 1,500 probes", "approaches it, does not reach it"},
+		"poisson": {"0.41 with 1,500 probes", "more than 9,000 probes, about 6 times as many"}}[model]
 	e.Quote("sup: effective utility", paper[0], "%.2f with %s probes", sup[1], figure.Thousands(int(sup[0])))
 	e.Explain("The paper does not print X: 4,194 updates allow 1,398 probes at most for X = 3 and 2,097 for X = 2. " +
 		"The more updates a probe waits for, the fewer it hits with a Poisson model: 0.57 of them for X = 1.")
@@ -228,11 +234,13 @@ const supFeeds = "The trace: the paper's feeds were recorded. Those here have un
 // supFeedback compares fbSUP with SUP.
 func (r *runs) supFeedback() []figure.Experiment {
 	utility := figure.Experiment{
-		Name: "feedback-utility", Title: "What feedback gains", Source: supPaper + ", figure 5(a)", X: "every X-th update", Y: "utility of fbSUP relative to SUP",
+		Name: "feedback-utility", Title: "What feedback gains", Source: supPaper + ", figure 5(a)", X: "every X-th update",
+		Y:    "utility of fbSUP relative to SUP",
 		Note: "Data set rss, life overwrite. Where X = 1 every expected update has its probe already, and feedback has nothing to add.",
 	}
 	probes := figure.Experiment{
-		Name: "feedback-probes", Title: "What feedback costs", Source: supPaper + ", figure 5(b)", X: "every X-th update", Y: "probes of fbSUP relative to SUP",
+		Name: "feedback-probes", Title: "What feedback costs", Source: supPaper + ", figure 5(b)", X: "every X-th update",
+		Y:    "probes of fbSUP relative to SUP",
 		Note: "As above. The more updates are counted, the more feedback costs here: more than the paper's 50 %, for more gain.",
 	}
 	for x := 1; x <= 5; x++ {

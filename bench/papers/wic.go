@@ -50,7 +50,8 @@ func (l *WICWorkload) Check() error {
 		}
 	}
 	if len(l.Pi) != l.Pages || l.Weights != nil && len(l.Weights) != l.Pages || l.Updates != nil && len(l.Updates) != l.Pages {
-		return fmt.Errorf("%w: %d pages, probabilities of %d, weights of %d, updates of %d", ErrWorkload, l.Pages, len(l.Pi), len(l.Weights), len(l.Updates))
+		return fmt.Errorf("%w: %d pages, probabilities of %d, weights of %d, updates of %d", ErrWorkload, l.Pages, len(l.Pi),
+			len(l.Weights), len(l.Updates))
 	}
 	for i, row := range l.Pi {
 		if len(row) != l.N {

@@ -74,7 +74,8 @@ func WICExperiments(seeds int) ([]figure.Experiment, error) {
 
 func (r *runs) wicTradeoff() figure.Experiment {
 	e := figure.Experiment{
-		Name: "tradeoff", Title: "Timeliness against completeness", Source: wicPaper + ", figure 9", X: "urgency r^t: r", Y: "share of all changes",
+		Name: "tradeoff", Title: "Timeliness against completeness", Source: wicPaper + ", figure 9", X: "urgency r^t: r",
+		Y:    "share of all changes",
 		Note: "60 pages, one monitored an instant. From r = 0 to r = 1 more changes are captured and fewer of them at once.",
 	}
 	for _, life := range []string{wic.Append, wic.Overwrite} {
@@ -91,7 +92,8 @@ func (r *runs) wicTradeoff() figure.Experiment {
 
 func (r *runs) wicCaptured() figure.Experiment {
 	e := figure.Experiment{
-		Name: "captured", Title: "Captured changes by budget and urgency", Source: wicPaper + ", figure 7", X: "pages monitored in an instant (C)", Y: "captured share of all changes",
+		Name: "captured", Title: "Captured changes by budget and urgency", Source: wicPaper + ", figure 7",
+		X: "pages monitored in an instant (C)", Y: "captured share of all changes",
 		Note: wicNote + " Unbounded append.",
 	}
 	for _, decay := range wicDecays {
@@ -114,7 +116,8 @@ func (r *runs) wicCaptured() figure.Experiment {
 
 func (r *runs) wicDelays() figure.Experiment {
 	e := figure.Experiment{
-		Name: "delays", Title: "Delays of captured changes", Source: wicPaper + ", figure 8", X: "delay in instants (10: or more)", Y: "share of the captured changes",
+		Name: "delays", Title: "Delays of captured changes", Source: wicPaper + ", figure 8", X: "delay in instants (10: or more)",
+		Y:    "share of the captured changes",
 		Note: wicNote + " C = 8, unbounded append.",
 	}
 	for _, decay := range wicDecays {
@@ -136,7 +139,8 @@ func (r *runs) wicDelays() figure.Experiment {
 
 func (r *runs) wicLives() figure.Experiment {
 	e := figure.Experiment{
-		Name: "lives", Title: "Captured changes by life", Source: wicPaper + ", section 2.3", X: "pages monitored in an instant (C)", Y: "captured share of all changes",
+		Name: "lives", Title: "Captured changes by life", Source: wicPaper + ", section 2.3", X: "pages monitored in an instant (C)",
+		Y:    "captured share of all changes",
 		Note: "A quarter of the paper's pages and of its C, which change 15 times each, uniform urgency.",
 	}
 	for _, life := range []wic.Life{{Kind: wic.Append}, {Kind: wic.Changes, W: 2}, {Kind: wic.Window, W: 10}, {Kind: wic.Overwrite}} {
@@ -154,7 +158,8 @@ func (r *runs) wicLives() figure.Experiment {
 // negatives.
 func (r *runs) wicInaccuracy(spread bool) figure.Experiment {
 	e := figure.Experiment{
-		Name: "fpn", Title: "False positives and negatives", Source: wicPaper + ", figure 6", X: "pages monitored in an instant (C)", Y: "utility per change",
+		Name: "fpn", Title: "False positives and negatives", Source: wicPaper + ", figure 6", X: "pages monitored in an instant (C)",
+		Y:    "utility per change",
 		Note: wicNote + " Unbounded append, r = 1 and overwrite, r = 0; no spread.",
 	}
 	levels, name := []float64{0, 0.2, 0.4}, "FPN"

@@ -42,7 +42,8 @@ func (p WICParams) Generate() (*WICWorkload, error) {
 		return nil, fmt.Errorf("%w: %d pages, %d instants, %v changes, FPN = %v, σ = %v", ErrWorkload, p.Pages, p.N, p.Changes, p.FPN, p.Sigma)
 	}
 	rng := rand.New(rand.NewPCG(p.Seed, 0x31c))
-	l := &WICWorkload{Pages: p.Pages, N: p.N, C: p.C, Life: p.Life, Urgency: p.Urgency, Pi: make([][]float64, p.Pages), Updates: make([][]int, p.Pages)}
+	l := &WICWorkload{Pages: p.Pages, N: p.N, C: p.C, Life: p.Life, Urgency: p.Urgency, Pi: make([][]float64, p.Pages),
+		Updates: make([][]int, p.Pages)}
 	for i := range l.Pi {
 		l.Updates[i] = []int{}
 		for _, t := range poissonTimes(rng, p.Changes, p.N) {

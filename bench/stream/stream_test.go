@@ -12,7 +12,8 @@ import (
 
 // Applying the changes to the beginning gives what the items own.
 func TestWorldAgreesWithItsChanges(t *testing.T) {
-	document := []Triple{{"<http://www.wikidata.org/entity/Q42>", "<http://www.w3.org/2000/01/rdf-schema#label>", `"Adams"@en`}, {"<http://www.wikidata.org/reference/x>", "<uri:p>", `"1"`},
+	document := []Triple{{"<http://www.wikidata.org/entity/Q42>", "<http://www.w3.org/2000/01/rdf-schema#label>", `"Adams"@en`},
+		{"<http://www.wikidata.org/reference/x>", "<uri:p>", `"1"`},
 		{"<https://www.wikidata.org/wiki/Special:EntityData/Q42>", "<uri:p>", `"1"`}}
 	w := NewWorld(3, 50, map[string][]Triple{"Q42": document})
 	data := map[Triple]bool{}
@@ -116,7 +117,8 @@ func TestServer(t *testing.T) {
 	if text, _ := run(Faults{Drop: 0.5}); count(text) < 60 || count(text) > 140 {
 		t.Errorf("%d messages of a half", count(text))
 	}
-	if text, _ := run(Faults{Double: 0.5, Other: 0.5, Canary: 10}); count(text) < 400 || !strings.Contains(text, `"canary"`) || !strings.Contains(text, other) {
+	if text, _ := run(Faults{Double: 0.5, Other: 0.5, Canary: 10}); count(text) < 400 || !strings.Contains(text, `"canary"`) ||
+		!strings.Contains(text, other) {
 		t.Errorf("%d messages of twice as many", count(text))
 	}
 	_, s := run(Faults{})

@@ -207,7 +207,8 @@ func (t *Trace) add(f Frame, series map[int]int) {
 // Write writes a trace file.
 func (t *Trace) Write(w io.Writer) error {
 	b := bufio.NewWriterSize(w, 1<<20)
-	c, err := NewWriter(b, Header{Queries: t.Queries, Ordered: t.Ordered, Features: t.Features, Templates: t.Templates, MergeCost: t.MergeCost})
+	c, err := NewWriter(b, Header{Queries: t.Queries, Ordered: t.Ordered, Features: t.Features, Templates: t.Templates,
+		MergeCost: t.MergeCost})
 	if err != nil {
 		return err
 	}

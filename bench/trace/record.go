@@ -212,7 +212,8 @@ func (s *unfinished) write(f Frame, durable bool) error {
 // head returns the header. The trace is ordered because some results are; the rows of
 // other results are sorted, so that equal bags are equal lists.
 func (c Recording) head() Header {
-	return Header{Queries: len(c.Queries), Ordered: true, Features: sharedConstants(c.Queries), Templates: templates(c.Queries), About: c.about()}
+	return Header{Queries: len(c.Queries), Ordered: true, Features: sharedConstants(c.Queries), Templates: templates(c.Queries),
+		About: c.about()}
 }
 
 func (c Recording) about() map[string]string {

@@ -74,7 +74,8 @@ func TestVersionsEqual(t *testing.T) {
 		{"a bag has no order", `"changes":[{"id":0,"initial":[1,2,2],"versions":[{"rev":1,"rows":[2,1,2]}]}]`, 0},
 		{"a bag counts repeats", `"changes":[{"id":0,"initial":[1,2],"versions":[{"rev":1,"rows":[1,2,2]}]}]`, 1},
 		{"a list has an order", `"ordered":true,"changes":[{"id":0,"initial":[1,2],"versions":[{"rev":1,"rows":[2,1]}]}]`, 1},
-		{"members in any order, others passed over", `"changes":[{"id":0,"initial":[2,1],"versions":[{"rev":1,"rows":[1,2],"note":"x"}]}],"about":{"a":[1]},"ordered":true`, 1},
+		{"members in any order, others passed over", `"changes":[{"id":0,"initial":[2,1],"versions":[{"rev":1,"rows":[1,2],` +
+			`"note":"x"}]}],"about":{"a":[1]},"ordered":true`, 1},
 		{"nothing changes", `"changes":[]`, 0},
 		{"back and forth", `"changes":[{"id":0,"initial":[],"versions":[{"rev":1,"rows":[1]},{"rev":2,"rows":[]}]}]`, 2},
 	} {
@@ -96,17 +97,22 @@ func TestReadJSONErrors(t *testing.T) {
 		`{"queries":2,"revisions":1,"exec_ms":[[1,2],[1]]}`:     "exec_ms[1]: 1 times for 2 queries",
 		`{"queries":2,"revisions":1,"exec_ms":[[1,2],[1,-5]]}`:  "exec_ms[1][1]: -5",
 		`{"queries":2,"revisions":1,"exec_ms":[[1,2],[1,1.5]]}`: "/exec_ms/1/1",
-		`{"queries":1,"revisions":0,"exec_ms":[[1]],"changes":[{"id":4,"initial":[]}]}`:                                                                "id 4",
-		`{"queries":1,"revisions":0,"exec_ms":[[1]],"changes":[{"initial":[]}]}`:                                                                       "id -1",
-		`{"queries":1,"revisions":0,"exec_ms":[[1]],"changes":[{"id":0,"initial":[]},{"id":0,"initial":[]}]}`:                                          "id 0 has two entries",
-		`{"queries":1,"revisions":1,"exec_ms":[[1],[1]],"changes":[{"id":0,"initial":[],"versions":[{"rev":2,"rows":[]}]}]}`:                           "id 0, versions[0]: rev 2",
-		`{"queries":1,"revisions":2,"exec_ms":[[1],[1],[1]],"changes":[{"id":0,"initial":[],"versions":[{"rev":2,"rows":[1]},{"rev":1,"rows":[2]}]}]}`: "versions[1]: rev 1 does not come after",
-		`{"queries":1,"revisions":0,"exec_ms":[[1]],"changes":[{"id":0,"initial":["a"]}]}`:                                                             "/changes/0",
-		`{"queries":1,"revisions":0,"exec_ms":[[1]],"features":[]}`:                                                                                    "features: 0 lists for 1",
-		`{"queries":1,"revisions":0,"exec_ms":[[1]],"templates":[1,2]}`:                                                                                "templates: 2 for 1",
-		`{"queries":1,"revisions":0,"exec_ms":[[1]],"templates":[-1]}`:                                                                                 "templates[0]: -1",
-		`{"queries":1,"revisions":0,"exec_ms":[[1]],"merge_cost":{"values":-1}}`:                                                                       "merge_cost",
-		`{"queries":1,"revisions":0,"exec_ms":[[1]]} x`:                                                                                                "follows",
+		`{"queries":1,"revisions":0,"exec_ms":[[1]],"changes":[{"id":4,` +
+			`"initial":[]}]}`: "id 4",
+		`{"queries":1,"revisions":0,"exec_ms":[[1]],"changes":[{"initial":[]}]}`: "id -1",
+		`{"queries":1,"revisions":0,"exec_ms":[[1]],"changes":[{"id":0,"initial":[]},{"id":0,` +
+			`"initial":[]}]}`: "id 0 has two entries",
+		`{"queries":1,"revisions":1,"exec_ms":[[1],[1]],"changes":[{"id":0,"initial":[],"versions":[{"rev":2,` +
+			`"rows":[]}]}]}`: "id 0, versions[0]: rev 2",
+		`{"queries":1,"revisions":2,"exec_ms":[[1],[1],[1]],"changes":[{"id":0,"initial":[],"versions":[{"rev":2,"rows":[1]},` +
+			`{"rev":1,"rows":[2]}]}]}`: "versions[1]: rev 1 does not come after",
+		`{"queries":1,"revisions":0,"exec_ms":[[1]],"changes":[{"id":0,` +
+			`"initial":["a"]}]}`: "/changes/0",
+		`{"queries":1,"revisions":0,"exec_ms":[[1]],"features":[]}`:              "features: 0 lists for 1",
+		`{"queries":1,"revisions":0,"exec_ms":[[1]],"templates":[1,2]}`:          "templates: 2 for 1",
+		`{"queries":1,"revisions":0,"exec_ms":[[1]],"templates":[-1]}`:           "templates[0]: -1",
+		`{"queries":1,"revisions":0,"exec_ms":[[1]],"merge_cost":{"values":-1}}`: "merge_cost",
+		`{"queries":1,"revisions":0,"exec_ms":[[1]]} x`:                          "follows",
 	} {
 		_, err := trace.ReadJSON(strings.NewReader(text))
 		if !errors.Is(err, trace.ErrInvalid) || !strings.Contains(err.Error(), want) {

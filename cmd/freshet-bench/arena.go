@@ -58,10 +58,12 @@ Everything takes some hours; --seeds, --policy, --budget and --rule select.`,
 	}
 	f := c.Flags()
 	f.StringVar(&out, "out", "", "directory to write, which may have the rows of an earlier run")
-	f.StringSliceVar(&seeds, "seeds", []string{"41", "42", "43", "44", "45", "46", "47", "48", "49", "50"}, "seeds of generated histories, separated by commas")
+	f.StringSliceVar(&seeds, "seeds", []string{"41", "42", "43", "44", "45", "46", "47", "48", "49", "50"},
+		"seeds of generated histories, separated by commas")
 	f.StringSliceVar(&traces, "trace", nil, "more traces, separated by commas")
 	f.StringVar(&policies, "policy", "", "policies, separated by commas (default all)")
-	f.DurationSliceVar(&budgets, "budget", []time.Duration{5 * time.Second, 7 * time.Second, 10 * time.Second, 20 * time.Second, 50 * time.Second}, "budgets of a slot, separated by commas")
+	f.DurationSliceVar(&budgets, "budget", []time.Duration{5 * time.Second, 7 * time.Second, 10 * time.Second, 20 * time.Second,
+		50 * time.Second}, "budgets of a slot, separated by commas")
 	f.StringSliceVar(&rules, "rule", plan.Rules(), "budget rules, separated by commas")
 	return c
 }

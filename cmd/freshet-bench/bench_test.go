@@ -19,7 +19,8 @@ import (
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
-const tinyTrace = `{"queries":2,"revisions":2,"exec_ms":[[10,20],[10,20],[10,20]],"changes":[{"id":1,"initial":[1],"versions":[{"rev":2,"rows":[2]}]}]}`
+const tinyTrace = `{"queries":2,"revisions":2,"exec_ms":[[10,20],[10,20],[10,20]],"changes":[{"id":1,"initial":[1],` +
+	`"versions":[{"rev":2,"rows":[2]}]}]}`
 
 // runLine runs one command line in this process.
 func runLine(ctx context.Context, args []string, w *cli.Env) int {
@@ -64,10 +65,12 @@ func TestBenchSimulate(t *testing.T) {
 		Budget int     `json:"budget_ms"`
 		Slots  [][]int `json:"slots"`
 	}
-	if err := json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &row); err != nil || row.Policy != "rr" || row.Budget != 25 || fmt.Sprint(row.Slots) != "[[0 1] [0 1]]" {
+	if err := json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &row); err != nil || row.Policy != "rr" || row.Budget != 25 ||
+		fmt.Sprint(row.Slots) != "[[0 1] [0 1]]" {
 		t.Errorf("first row %+v, %v", row, err)
 	}
-	if code, out, _ := simulate("--policy", "rr", "--csv"); code != cli.ExitOK || !strings.HasPrefix(out, "policy,params,budget_ms,rule,total,relevant") {
+	if code, out, _ := simulate("--policy", "rr", "--csv"); code != cli.ExitOK || !strings.HasPrefix(out,
+		"policy,params,budget_ms,rule,total,relevant") {
 		t.Errorf("code %d, CSV\n%s", code, out)
 	}
 	if code, out, _ := simulate("--policy", "rr"); code != cli.ExitOK || !strings.Contains(out, "relevant") {
@@ -119,7 +122,8 @@ func writeHistory(t *testing.T, hours int) (args []string) {
 {"id":"name","query":"SELECT ?n { <http://x/c> <http://x/name> ?n }"}
 {"id":"all","query":"CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }"}
 `)
-	return []string{"--changesets", filepath.Join(dir, "changesets"), "--base", filepath.Join(dir, "base.nt"), "--queries", filepath.Join(dir, "queries.jsonl")}
+	return []string{"--changesets", filepath.Join(dir, "changesets"), "--base", filepath.Join(dir, "base.nt"), "--queries",
+		filepath.Join(dir, "queries.jsonl")}
 }
 
 // A recording that is killed repeatedly has the same versions as one that is not. If a
@@ -243,7 +247,8 @@ func hearsAll(t *testing.T, more ...string) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	want := bench.ReplayReport{Policy: "rr", BudgetMS: 20000, Queries: 3, Revisions: 7, Changes: 10, Received: 10, Total: 21, Used: r.Used} // t0 and six hours, of which five change two results
+	// t0 and six hours, of which five change two results
+	want := bench.ReplayReport{Policy: "rr", BudgetMS: 20000, Queries: 3, Revisions: 7, Changes: 10, Received: 10, Total: 21, Used: r.Used}
 	if r != want {
 		t.Errorf("report %+v\nwant %+v", r, want)
 	}
@@ -254,7 +259,8 @@ func TestBenchStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, said bytes.Buffer
-	args := []string{"bench", "simulate", "--trace", filepath.Join("..", "..", "bench", "testdata", "small.json"), "--policy", "rr", "--budget", "1s"}
+	args := []string{"bench", "simulate", "--trace", filepath.Join("..", "..", "bench", "testdata", "small.json"), "--policy", "rr",
+		"--budget", "1s"}
 	code := runLine(ctx, args, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Getenv: func(string) string { return "" }})
 	if code != cli.ExitFailure || !strings.Contains(said.String(), "stopped before it was finished") {
 		t.Errorf("code %d, %q", code, said.String())
@@ -266,13 +272,15 @@ func TestBenchSample(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	for _, d := range []string{a, b} {
-		if code, _, stderr := runCLI(t, nil, "", "bench", "sample", d, "--steps", "6", "--queries", "20"); code != cli.ExitOK || !strings.Contains(stderr, "6 changesets and 20 queries") {
+		if code, _, stderr := runCLI(t, nil, "", "bench", "sample", d, "--steps", "6", "--queries", "20"); code != cli.ExitOK ||
+			!strings.Contains(stderr, "6 changesets and 20 queries") {
 			t.Fatalf("code %d, %s", code, stderr)
 		}
 	}
 	same(t, os.DirFS(a), os.DirFS(b))
 	trace := filepath.Join(dir, "city.trace")
-	code, _, stderr := runCLI(t, nil, "", "bench", "record", "--changesets", filepath.Join(a, "changesets"), "--base", filepath.Join(a, "base.nt.gz"),
+	code, _, stderr := runCLI(t, nil, "", "bench", "record", "--changesets", filepath.Join(a, "changesets"), "--base",
+		filepath.Join(a, "base.nt.gz"),
 		"--queries", filepath.Join(a, "queries.jsonl"), "--per-changeset", "--out", trace)
 	if strings.Contains(stderr, "make build") {
 		t.Skip("the engine is missing: ", stderr)
@@ -280,7 +288,8 @@ func TestBenchSample(t *testing.T) {
 	if code != cli.ExitOK || !strings.Contains(stderr, "20 queries over 6 revisions, ") {
 		t.Fatalf("code %d, %s", code, stderr)
 	}
-	if code, out, stderr := runCLI(t, nil, "", "bench", "simulate", "--trace", trace, "--policy", "rr,cv", "--budget", "1s"); code != cli.ExitOK || !strings.Contains(out, "abs delay") {
+	if code, out, stderr := runCLI(t, nil, "", "bench", "simulate", "--trace", trace, "--policy", "rr,cv", "--budget",
+		"1s"); code != cli.ExitOK || !strings.Contains(out, "abs delay") {
 		t.Errorf("code %d, %s%s", code, out, stderr)
 	}
 	if code, _, _ := runCLI(t, nil, "", "bench", "sample", a, "--steps", "0"); code != cli.ExitUsage {
@@ -318,7 +327,8 @@ func TestExamplesAndJSON(t *testing.T) { clitest.CheckCommands(t, newRoot, "benc
 // Commands that write a file name it in one JSON object with --json.
 func TestLongJSONOutput(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "t.trace")
-	for line, file := range map[string]string{"bench generate --out " + trace: trace, "bench convert " + filepath.Join("..", "..", "bench", "testdata", "small.json") + " " + trace: trace} {
+	for line, file := range map[string]string{"bench generate --out " + trace: trace, "bench convert " + filepath.Join("..", "..",
+		"bench", "testdata", "small.json") + " " + trace: trace} {
 		code, out, stderr := runCLI(t, nil, "", append(strings.Fields(line), "--json")...)
 		var object struct{ File string }
 		if err := json.Unmarshal([]byte(out), &object); code != cli.ExitOK || err != nil || object.File != file {

@@ -153,7 +153,8 @@ func TestBenchRecordTroubled(t *testing.T) {
 	s := httptest.NewServer(e)
 	defer s.Close()
 	out := filepath.Join(t.TempDir(), "troubled.trace")
-	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", out, "--endpoint", s.URL}, args...)...); code != cli.ExitOK {
+	if code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", out, "--endpoint", s.URL},
+		args...)...); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	got, truth := loadVersions(t, out), loadVersions(t, plain)
@@ -256,10 +257,12 @@ func TestBenchRecordNotEmpty(t *testing.T) {
 	s := httptest.NewServer(local.Handler(engine, local.HandlerOptions{AllowUpdate: true}))
 	defer s.Close()
 	for _, x := range []struct{ graph, says string }{
-		{"http://x/g", ""}, {"http://x/g", "http://x/g holds 2 triples already"}, {"", ""}, {"", "the endpoint's default graph holds 2 triples already"},
+		{"http://x/g", ""}, {"http://x/g", "http://x/g holds 2 triples already"}, {"", ""},
+		{"", "the endpoint's default graph holds 2 triples already"},
 	} {
 		out := filepath.Join(t.TempDir(), "t.trace")
-		code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", out, "--endpoint", s.URL, "--graph", x.graph}, args...)...)
+		code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "record", "--out", out, "--endpoint", s.URL, "--graph", x.graph},
+			args...)...)
 		if x.says == "" && code != cli.ExitOK || x.says != "" && (code != cli.ExitUsage || !strings.Contains(stderr, x.says)) {
 			t.Errorf("graph %q: code %d, says %q, want %q", x.graph, code, stderr, x.says)
 		}

@@ -28,7 +28,8 @@ type checkedQuery struct {
 }
 
 // checkQueries prints which results can be proved, and how often.
-func (o *feedOptions) checkQueries(ctx context.Context, seed uint64, documents map[string][]stream.Triple, files []string, asJSON bool) error {
+func (o *feedOptions) checkQueries(ctx context.Context, seed uint64, documents map[string][]stream.Triple, files []string,
+	asJSON bool) error {
 	wikidata, err := pack.Find("wikidata")
 	if err != nil {
 		return err
@@ -60,7 +61,8 @@ func (o *feedOptions) checkQueries(ctx context.Context, seed uint64, documents m
 		} else if why != "" {
 			_, err = fmt.Fprintf(o.w.Stdout, "%-16s cannot be proved: %s\n", q.Query, why)
 		} else {
-			_, err = fmt.Fprintf(o.w.Stdout, "%-16s %3d patterns, matched by %5.1f %% of the edits, left open by %5.1f %%\n", q.Query, q.Patterns, 100*q.Matched, 100*q.Possible)
+			_, err = fmt.Fprintf(o.w.Stdout, "%-16s %3d patterns, matched by %5.1f %% of the edits, left open by %5.1f %%\n", q.Query,
+				q.Patterns, 100*q.Matched, 100*q.Possible)
 		}
 		if err != nil {
 			return err

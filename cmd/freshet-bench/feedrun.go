@@ -136,7 +136,8 @@ func (r *feedRun) configure(dir, data, wire string) error {
 	r.conf.Listen, r.conf.Data = "127.0.0.1:0", dir
 	slot := r.virtual(time.Minute)
 	setting, _ := feedPositions[r.position](0, time.Time{})
-	e := registry.Endpoint{Name: replayEndpoint, URL: data, Slot: "@every " + slot.String(), Budget: registry.Duration(slot), Concurrency: 1, Policy: "rr"}
+	e := registry.Endpoint{Name: replayEndpoint, URL: data, Slot: "@every " + slot.String(), Budget: registry.Duration(slot),
+		Concurrency: 1, Policy: "rr"}
 	if !r.polling {
 		e.Feed, e.Position, e.Lag = "stream", setting, registry.Duration(r.virtual(10*time.Minute))
 		r.conf.Feeds = []feed.Definition{{Name: "stream", Kind: feed.Wikimedia, URL: wire, Topic: stream.Topic}}

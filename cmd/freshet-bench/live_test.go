@@ -82,7 +82,8 @@ func TestLongBenchLiveAgrees(t *testing.T) {
 	for _, policy := range policies {
 		t.Run(policy, func(t *testing.T) {
 			const budget = 350 * time.Millisecond
-			want, err := bench.NewSimulator(tr).Run(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: plan.RuleStrict, Schedule: true, Ring: true})
+			want, err := bench.NewSimulator(tr).Run(t.Context(), bench.Setup{Policy: policy, Budget: budget, Rule: plan.RuleStrict,
+				Schedule: true, Ring: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,14 +136,16 @@ func playLive(t *testing.T, args []string, tr *trace.Trace, spelling string, bud
 		}
 		b.Outcomes = append(b.Outcomes, scheduler.Outcome{
 			Query: q.ID, Result: a.Result, Delta: diff.Compare(nil, a.Result), At: time.Now(), Checked: time.Now(),
-			Stats: policy.Stats{Executions: 1, Samples: []policy.Sample{{Elapsed: a.Elapsed}}, Hash: a.Result.Hash(), Rows: a.Result.Len(), Memory: a.Memory},
+			Stats: policy.Stats{Executions: 1, Samples: []policy.Sample{{Elapsed: a.Elapsed}}, Hash: a.Result.Hash(), Rows: a.Result.Len(),
+				Memory: a.Memory},
 		})
 	}
 	if _, err := ledger.Record(replayEndpoint, b); err != nil {
 		t.Fatal(err)
 	}
 	loop, err := scheduler.NewLoop(scheduler.Config{Ledger: ledger, Clock: x, Executor: x, Endpoint: registry.Endpoint{
-		Name: replayEndpoint, URL: h.url, Slot: scheduler.Never, Budget: registry.Duration(budget), Policy: spelling, Timeout: registry.Duration(time.Hour),
+		Name: replayEndpoint, URL: h.url, Slot: scheduler.Never, Budget: registry.Duration(budget), Policy: spelling,
+		Timeout: registry.Duration(time.Hour),
 	}})
 	if err != nil {
 		t.Fatal(err)

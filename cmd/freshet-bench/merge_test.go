@@ -94,7 +94,8 @@ func TestConstantQueries(t *testing.T) {
 		} else if _, _, err := merge.Parse(a); err != nil {
 			t.Errorf("%s is not merged: %v", q, err)
 		}
-		if seen[q] || strings.Contains(q, " S ") || strings.Contains(q, " P ") || strings.Contains(q, " O ") || !strings.Contains(q, "<http://x/") {
+		if seen[q] || strings.Contains(q, " S ") || strings.Contains(q, " P ") || strings.Contains(q, " O ") ||
+			!strings.Contains(q, "<http://x/") {
 			t.Errorf("%q", q)
 		}
 		seen[q] = true

@@ -112,8 +112,10 @@ one resource of the base each. Without --base, it generates the data of a small 
 	}
 	b.flags(c)
 	f := c.Flags()
-	f.StringSliceVar(&b.modes, "merge", []string{registry.MergeOff, registry.MergeValues, registry.MergeProbe, registry.MergeAuto}, "values of the setting merge, separated by commas")
-	f.DurationSliceVar(&b.budgets, "budget", []time.Duration{10 * time.Second, 2 * time.Second}, "execution seconds of a slot, separated by commas")
+	f.StringSliceVar(&b.modes, "merge", []string{registry.MergeOff, registry.MergeValues, registry.MergeProbe, registry.MergeAuto},
+		"values of the setting merge, separated by commas")
+	f.DurationSliceVar(&b.budgets, "budget", []time.Duration{10 * time.Second, 2 * time.Second},
+		"execution seconds of a slot, separated by commas")
 	f.StringVar(&b.policy, "policy", registry.DefaultPolicy, "refresh policy")
 	f.IntVar(&b.count, "count", 1200, "how many queries to make without --queries")
 	f.Uint64Var(&b.seed, "seed", 1, "seed of the queries and of a generated city")
@@ -382,7 +384,8 @@ func writeMergeTable(w io.Writer, results []mergeResult) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "MERGE\tBUDGET\tSLOTS\tEXECUTIONS\tREQUESTS\tCPU\tLEARNING\tUSED\tSENT\tRECEIVED\tCHANGES\tFOUND\tDELAY\t")
 	for _, r := range results {
-		fmt.Fprintf(t, "%s\t%.3g s\t%d\t%d\t%d\t%.2f s\t%.2f s\t%.2f s\t%d kB\t%d kB\t%d\t%d\t%.2f\t\n", r.Merge, r.Budget, r.Slots, r.Asked, r.Requests, r.CPU,
+		fmt.Fprintf(t, "%s\t%.3g s\t%d\t%d\t%d\t%.2f s\t%.2f s\t%.2f s\t%d kB\t%d kB\t%d\t%d\t%.2f\t\n", r.Merge, r.Budget, r.Slots,
+			r.Asked, r.Requests, r.CPU,
 			r.Learning, r.Used, r.Sent/1000, r.Received/1000, r.Changes, r.Found, r.Delay)
 	}
 	return t.Flush()
@@ -394,8 +397,10 @@ var ofIRIs = regexp.MustCompile(`^(<[^<>\\ ]+>) (<[^<>\\ ]+>) (<[^<>\\ ]+>) \.$`
 // Queries about one resource each, as applications register them: $S is a resource that
 // has $P, $O is one that $P leads to.
 var entityTemplates = []string{
-	"SELECT ?p ?o { $S ?p ?o }", "SELECT ?s ?p { ?s ?p $O }", "SELECT ?o { $S $P ?o }", "SELECT ?s { ?s $P $O }", "SELECT (COUNT(*) AS ?n) { ?s $P $O }",
-	"SELECT ?s ?q ?v { ?s $P $O ; ?q ?v }", "SELECT ?x ?q ?v { $S $P ?x . ?x ?q ?v }", "SELECT DISTINCT ?t { ?s $P $O ; a ?t }", "ASK { $S $P ?o }",
+	"SELECT ?p ?o { $S ?p ?o }", "SELECT ?s ?p { ?s ?p $O }", "SELECT ?o { $S $P ?o }", "SELECT ?s { ?s $P $O }",
+	"SELECT (COUNT(*) AS ?n) { ?s $P $O }",
+	"SELECT ?s ?q ?v { ?s $P $O ; ?q ?v }", "SELECT ?x ?q ?v { $S $P ?x . ?x ?q ?v }", "SELECT DISTINCT ?t { ?s $P $O ; a ?t }",
+	"ASK { $S $P ?o }",
 	"SELECT ?l { $S $LABEL ?l FILTER ( lang(?l) = \"en\" ) }",
 	"SELECT ?s ?l { ?s $P $O OPTIONAL { ?s $LABEL ?l } }",
 	"SELECT ?l ?t ?o { $S $LABEL ?l OPTIONAL { $S a ?t } OPTIONAL { $S $P ?o } }",

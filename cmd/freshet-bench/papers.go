@@ -85,9 +85,13 @@ had.`,
 			f.IntVar(&p.Pages, "pages", p.Pages, "pages (n)")
 			f.IntVar(&p.N, "instants", p.N, "instants (N)")
 			f.Var(capacityFlag(&p.C), "budget", "pages monitored in an instant (C); a list has one number for each")
-			f.Var(flagValue{"text", func() string { return p.Urgency.String() }, func(s string) (err error) { p.Urgency, err = wic.ParseUrgency(s); return err }},
+			f.Var(flagValue{"text", func() string { return p.Urgency.String() },
+				func(s string) (err error) { p.Urgency, err = wic.ParseUrgency(s); return err }},
 				"urgency", "uniform, exp,r or sliding,W")
-			f.Var(flagValue{"text", func() string { return p.Life.String() }, func(s string) (err error) { p.Life, err = wic.ParseLife(s); return err }},
+			f.Var(flagValue{"text", func() string { return p.Life.String() }, func(s string) (err error) {
+				p.Life, err = wic.ParseLife(s)
+				return err
+			}},
 				"life", "append, window,W, changes,Z or overwrite")
 			f.Float64Var(&p.Changes, "changes", p.Changes, "average number of changes of a page")
 			f.Float64Var(&p.FPN, "fpn", p.FPN, "false positives and negatives among the estimates")

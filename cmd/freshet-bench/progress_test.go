@@ -15,7 +15,8 @@ func TestProgressLines(t *testing.T) {
 	for every, most := range map[time.Duration]int{0: 20, time.Hour: 0} {
 		var log bytes.Buffer
 		bar := progressbar.NewOptions(20, progressbar.OptionSetWriter(&barLines{to: &log, every: every, last: time.Now()}),
-			progressbar.OptionSetDescription("recording"), progressbar.OptionShowCount(), progressbar.OptionSetWidth(10), progressbar.OptionClearOnFinish())
+			progressbar.OptionSetDescription("recording"), progressbar.OptionShowCount(), progressbar.OptionSetWidth(10),
+			progressbar.OptionClearOnFinish())
 		for range 19 {
 			if err := bar.Add(1); err != nil {
 				t.Fatal(err)

@@ -48,7 +48,8 @@ updates, registers the queries, follows each over a WebSocket, and then, revisio
 by revision, applies the changesets and runs a slot through the API. It compares what the
 subscribers receive with the true results, which it requests outside of the
 budget.`,
-		Example: "  freshet bench replay --changesets changesets --base base.nt.gz --queries queries.jsonl --policy ttl:max=8:reset --budget 500ms --limit 50",
+		Example: "  freshet bench replay --changesets changesets --base base.nt.gz --queries queries.jsonl --policy " +
+			"ttl:max=8:reset --budget 500ms --limit 50",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := scheduler.ParsePolicy(r.policy); err != nil {
 				return cli.UsageErrorf("--policy: %v", err)

@@ -43,7 +43,8 @@ allocation of retrievals.`,
   freshet bench simulate --trace t.trace --policy rr,dj,ttl:max=32:reset --budget 10s,50s --rule overrun
   freshet bench study --trace t.trace --out report`,
 	}
-	c.AddCommand(withJSON(w, generateCommand(w)), simulateCommand(w), withJSON(w, studyCommand(w)), withJSON(w, arenaCommand(w)), withJSON(w, recordCommand(w)), replayCommand(w), withJSON(w, sampleCommand(w)), feedCommand(w), withJSON(w, convertCommand(w)),
+	c.AddCommand(withJSON(w, generateCommand(w)), simulateCommand(w), withJSON(w, studyCommand(w)), withJSON(w, arenaCommand(w)),
+		withJSON(w, recordCommand(w)), replayCommand(w), withJSON(w, sampleCommand(w)), feedCommand(w), withJSON(w, convertCommand(w)),
 		ceiCommand(w), supCommand(w), wicCommand(w), allocationCommand(w),
 		cli.ManCommand(w, func() *cobra.Command { return c }, "  freshet bench man ~/.local/share/man/man1"))
 	return c
@@ -111,9 +112,11 @@ func writeFile(path string, write func(io.Writer) error) error {
 
 // progress shows a bar on a terminal, and elsewhere a line each minute.
 func progress(w *cli.Env, steps int, what string) *progressbar.ProgressBar {
-	options := []progressbar.Option{progressbar.OptionSetDescription(what), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish()}
+	options := []progressbar.Option{progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
+		progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish()}
 	if w.Terminal {
-		options = append(options, progressbar.OptionSetWriter(w.Stderr), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth())
+		options = append(options, progressbar.OptionSetWriter(w.Stderr), progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionFullWidth())
 	} else {
 		lines := &barLines{to: w.Stderr, every: time.Minute, last: time.Now()}
 		options = append(options, progressbar.OptionSetWriter(lines), progressbar.OptionThrottle(time.Second), progressbar.OptionSetWidth(10))

@@ -88,8 +88,10 @@ The policies:
 	f.StringSliceVar(&budgets, "budget", []string{"10s"}, "budgets of a slot, separated by commas")
 	f.StringVar(&rule, "rule", plan.RuleStrict, "budget rule: "+strings.Join(plan.Rules(), " or "))
 	f.DurationVar(&timeout, "timeout", 0, "of one execution; the most that is owed under debt (default none)")
-	f.StringSliceVar(&merges, "merge", nil, "how to merge requests, several separated by commas: "+strings.Join(registry.MergeModes(), ", ")+" (default off)")
-	f.Float64SliceVar(&noise, "signals", nil, "reports of changes: the part of the changes without one, and the part of the reports that are false")
+	f.StringSliceVar(&merges, "merge", nil, "how to merge requests, several separated by commas: "+
+		strings.Join(registry.MergeModes(), ", ")+" (default off)")
+	f.Float64SliceVar(&noise, "signals", nil, "reports of changes: the part of the changes without one, and the part of the "+
+		"reports that are false")
 	f.BoolVar(&schedule, "schedule", false, "add the executions of each slot, with --json")
 	f.BoolVar(&ring, "ring", false, "estimate from the last 63 executions, as the server does, instead of from all")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")

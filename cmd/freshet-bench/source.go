@@ -147,7 +147,8 @@ func (h *recordingSource) reload(ctx context.Context, ask *endpoint.Client, resu
 		case n == "0" && !resumes:
 			empty = calm
 		case !resumes:
-			return cli.UsageErrorf("--graph: %s holds %s triples already; name one that is empty", cmp.Or(h.graph, "the endpoint's default graph"), n)
+			return cli.UsageErrorf("--graph: %s holds %s triples already; name one that is empty",
+				cmp.Or(h.graph, "the endpoint's default graph"), n)
 		case n != "0":
 			if err := h.post(ctx, "CLEAR SILENT "+h.whole()); err != nil {
 				return err

@@ -46,7 +46,8 @@ func TestBenchRecordVirtuoso(t *testing.T) {
 		}
 		for k, w := range s.Versions {
 			if g := got.Versions[k]; g.Rev != w.Rev || len(g.Rows) != len(w.Rows) {
-				t.Errorf("query %d, version %d: revision %d with %d rows, on the embedded engine %d with %d", s.Query, k, g.Rev, len(g.Rows), w.Rev, len(w.Rows))
+				t.Errorf("query %d, version %d: revision %d with %d rows, on the embedded engine %d with %d", s.Query, k, g.Rev, len(g.Rows),
+					w.Rev, len(w.Rows))
 			}
 		}
 	}
@@ -122,7 +123,8 @@ func TestBenchRecordVirtuosoRefuses(t *testing.T) {
 	}
 	addBadTriples(t, args)
 	// With this it answers 500.
-	appendTo(t, filepath.Join(args[1], "2020/01/01/00/000000.added.nt"), "<http://x/s> <http://x/year> \"-0001\"^^<http://www.w3.org/2001/XMLSchema#gYear> .\n")
+	appendTo(t, filepath.Join(args[1], "2020/01/01/00/000000.added.nt"),
+		"<http://x/s> <http://x/year> \"-0001\"^^<http://www.w3.org/2001/XMLSchema#gYear> .\n")
 	v := virtuosotest.Start(t, virtuosotest.Options{})
 	recordsWithout(t, args, plain, 3, "--endpoint", v.URL, "--update-param", "query", "--graph", graph)
 }

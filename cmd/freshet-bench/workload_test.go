@@ -56,12 +56,14 @@ func TestBenchWorkloads(t *testing.T) {
 			`{"policy":"sup","probes":[],"utility":0}`,
 		}},
 		// Gains: 0.5, 0.25; then 0, 0.75; then 0.5, 0.
-		{"wic", "wic", `{"n":2,"N":3,"C":1,"life":{"kind":"append"},"urgency":{"kind":"uniform"},"pi":[[0.5,0,0.5],[0.25,0.5,0]]}`, "wic", []string{
-			`{"policy":"wic","schedule":[[0],[1],[0]],"utility":1.75}`,
-		}},
+		{"wic", "wic", `{"n":2,"N":3,"C":1,"life":{"kind":"append"},"urgency":{"kind":"uniform"},"pi":[[0.5,0,0.5],[0.25,0.5,0]]}`,
+			"wic", []string{
+				`{"policy":"wic","schedule":[[0],[1],[0]],"utility":1.75}`,
+			}},
 		// Weighed, and decaying by half: 0.25, 0.25 (ties to the smaller page); then 0.25,
 		// 0.5 + 0.25/2; then 0.25·0.5/2 and nothing; pages without gain are not monitored.
-		{"wic with weights", "wic", `{"n":2,"N":3,"C":1,"life":{"kind":"overwrite"},"urgency":{"kind":"exp","param":0.5},"weights":[0.5,1],"pi":[[0.5,0.5,0],[0.25,0.5,0]]}`, "wic", []string{
+		{"wic with weights", "wic", `{"n":2,"N":3,"C":1,"life":{"kind":"overwrite"},"urgency":{"kind":"exp","param":0.5},` +
+			`"weights":[0.5,1],"pi":[[0.5,0.5,0],[0.25,0.5,0]]}`, "wic", []string{
 			`{"policy":"wic","schedule":[[0],[1],[0]],"utility":0.9375}`,
 		}},
 		{"allocation", "allocation", `{"rates":[4,9,1],"weights":[1,1,4],"N":14}`, "sqrt", []string{
@@ -81,7 +83,8 @@ func TestBenchWorkloads(t *testing.T) {
 			if want := strings.Join(c.want, "\n") + "\n"; out != want {
 				t.Errorf("printed\n%s\nwant\n%s", out, want)
 			}
-			if code, twice, _ := runCLI(t, nil, "", "bench", c.bench, "--workload", again, "--policy", c.policies, "--json"); code != cli.ExitOK || twice != out {
+			if code, twice, _ := runCLI(t, nil, "", "bench", c.bench, "--workload", again, "--policy", c.policies,
+				"--json"); code != cli.ExitOK || twice != out {
 				t.Errorf("what was written back gives\n%s", twice)
 			}
 			if code, table, _ := runCLI(t, nil, "", "bench", c.bench, "--workload", in); code != cli.ExitOK || !strings.HasPrefix(table, "policy ") {
@@ -117,7 +120,8 @@ func TestBenchRetrieval(t *testing.T) {
 // when it is read. Another seed gives another workload.
 func TestBenchGenerated(t *testing.T) {
 	for bench, flags := range map[string][]string{
-		"cei":        {"--resources", "50", "--profiles", "20", "--chronons", "200", "--lambda", "9", "--alpha", "1", "--life", "overwrite", "--budget", "1,0,2"},
+		"cei": {"--resources", "50", "--profiles", "20", "--chronons", "200", "--lambda", "9", "--alpha", "1", "--life",
+			"overwrite", "--budget", "1,0,2"},
 		"sup":        {"--data", "rss", "--x", "3", "--life", "window,5", "--model", "learned"},
 		"wic":        {"--pages", "9", "--instants", "90", "--urgency", "sliding,3", "--life", "changes,2", "--budget", "2"},
 		"allocation": {"--sources", "30", "--days", "3", "--per-day", "2"},
@@ -153,7 +157,8 @@ func TestBenchWritten(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"cei", "--lambda", "0", "--resources", "2", "--rank", "2", "--chronons", "3"}, `{"n":2,"K":3,"C":1,"ceis":[],"life":"window","W":10,"updates":[[],[]]}`},
+		{[]string{"cei", "--lambda", "0", "--resources", "2", "--rank", "2", "--chronons", "3"},
+			`{"n":2,"K":3,"C":1,"ceis":[],"life":"window","W":10,"updates":[[],[]]}`},
 		{[]string{"sup", "--data", "week", "--model", "poisson"}, `"updates":[]`},
 		{[]string{"sup", "--data", "week", "--model", "learned"}, `"model":[`},
 		{[]string{"wic", "--urgency", "exp,0", "--life", "window,0"}, `"life":{"kind":"window","W":0},"urgency":{"kind":"exp","param":0}`},
@@ -180,9 +185,12 @@ func TestBenchWorkloadMistakes(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"cei", "--policy", "nonsense"}, {"cei", "--policy", "sedf:x"}, {"cei", "--workload", filepath.Join(dir, "none")}, {"cei", "--rank", "0"},
-		{"cei", "--budget", "x"}, {"cei", "--life", "window"}, {"sup", "--life", "append"}, {"sup", "--data", "other"}, {"sup", "--x", "0"}, {"wic", "--urgency", "exp,3"},
-		{"wic", "--policy", "sedf:p"}, {"allocation", "--policy", "sqrt"}, {"cei", "--figures", dir, "--seeds", "0"}, {"cei", "--figures", dir, "--seed", "3"},
-		{"cei", "--seeds", "3"}, {"cei", "--workload", write(`{}`), "--seeds", "3"}, {"wic", "--figures", dir, "--json"}, {"sup", "--figures", dir, "--workload", write(`{}`)},
+		{"cei", "--budget", "x"}, {"cei", "--life", "window"}, {"sup", "--life", "append"}, {"sup", "--data", "other"},
+		{"sup", "--x", "0"}, {"wic", "--urgency", "exp,3"},
+		{"wic", "--policy", "sedf:p"}, {"allocation", "--policy", "sqrt"}, {"cei", "--figures", dir, "--seeds", "0"},
+		{"cei", "--figures", dir, "--seed", "3"},
+		{"cei", "--seeds", "3"}, {"cei", "--workload", write(`{}`), "--seeds", "3"}, {"wic", "--figures", dir, "--json"},
+		{"sup", "--figures", dir, "--workload", write(`{}`)},
 		{"cei", "--workload", write(`{}`), "--seed", "2"},
 	} {
 		if code, out, stderr := runCLI(t, nil, "", append([]string{"bench"}, args...)...); code != cli.ExitUsage || stderr == "" || out != "" {
@@ -191,9 +199,11 @@ func TestBenchWorkloadMistakes(t *testing.T) {
 	}
 	for bench, text := range map[string]string{
 		"cei": `{"n":1,"K":3,"C":1,"ceis":[{"profile":0,"eis":[{"resource":1,"start":1,"finish":1}]}]}`,
-		"sup": `{"N":3,"X":1,"life":"overwrite","updates":[4],"model":[]}`, "wic": `{"n":1,"N":2,"C":1,"pi":[[1]]}`, "allocation": `{"daily":[],"m":2}`,
+		"sup": `{"N":3,"X":1,"life":"overwrite","updates":[4],"model":[]}`, "wic": `{"n":1,"N":2,"C":1,"pi":[[1]]}`,
+		"allocation": `{"daily":[],"m":2}`,
 	} {
-		if code, _, stderr := runCLI(t, nil, "", "bench", bench, "--workload", write(text)); code != cli.ExitFailure || !strings.Contains(stderr, "bad workload") {
+		if code, _, stderr := runCLI(t, nil, "", "bench", bench, "--workload", write(text)); code != cli.ExitFailure ||
+			!strings.Contains(stderr, "bad workload") {
 			t.Errorf("%s of %s: code %d, %q", bench, text, code, stderr)
 		}
 	}

@@ -47,31 +47,47 @@ const (
 // apiStory is the order in which the examples are made, so that each finds what it is about.
 var apiStory = []apiStep{
 	{operation: "index"}, {operation: "readyz"}, {operation: "listPacks"}, {operation: "explainProblem"},
-	{operation: "createEndpoint"}, {operation: "checkEndpoint"}, {operation: "listEndpoints"}, {operation: "showEndpoint"}, {operation: "patchEndpoint"},
+	{operation: "createEndpoint"}, {operation: "checkEndpoint"}, {operation: "listEndpoints"}, {operation: "showEndpoint"},
+	{operation: "patchEndpoint"},
 	{operation: "validateQuery"}, {operation: "registerQuery"}, {operation: "tickEndpoint"},
 	{operation: "showQuery"}, {operation: "patchQuery"}, {operation: "listQueries"}, {operation: "explainQuery"}, {operation: "results"},
 	{operation: "createWebhook", known: []shownID{{`\bwh_\w+`, hookID}}},
 	{operation: "listWebhooks", first: `until curl http://127.0.0.1:8080/v1/webhooks | grep -q last_delivery; do sleep 0.1; done`},
 	{operation: "hintEndpoint", first: `update 'DELETE { ?g :free ?n } INSERT { ?g :free 2 } WHERE { ?g :free ?n }'`},
-	{operation: "queryChanges", first: `until curl http://127.0.0.1:8080/v1/queries/free | grep -q '"seq":2'; do curl -X POST http://127.0.0.1:8080/v1/endpoints/city/tick; sleep 0.1; done`}, {operation: "latestChange"}, {operation: "agent"}, {operation: "netChange"}, {operation: "timeMap"}, {operation: "queryFeed"},
+	{operation: "queryChanges", first: `until curl http://127.0.0.1:8080/v1/queries/free | grep -q '"seq":2'; do curl -X POST ` +
+		`http://127.0.0.1:8080/v1/endpoints/city/tick; sleep 0.1; done`}, {operation: "latestChange"}, {operation: "agent"},
+	{operation: "netChange"}, {operation: "timeMap"}, {operation: "queryFeed"},
 	{operation: "allChanges"}, {operation: "allFeed"},
-	{operation: "listDeadLetters", first: `until curl http://127.0.0.1:8080/v1/dead-letters | grep -q msg_; do sleep 0.1; done`, known: []shownID{{`\bmsg_\w+`, letterID}}},
-	{operation: "showWebhook", first: `freshet letter list | grep "` + hookID + ` *` + letterID + ` .*/orders.* 422$"`}, {operation: "patchWebhook"}, {operation: "rotateWebhook"}, {operation: "resendDeadLetter"}, {operation: "replayWebhook", first: `freshet letter resend ` + hookID + ` ` + letterID}, {operation: "dropDeadLetter"},
-	{operation: "listSubscriptions", first: `! freshet letter drop ` + hookID + ` ` + letterID}, {operation: "showSubscription"}, {operation: "pauseSubscription"}, {operation: "resumeSubscription"}, {operation: "dropWebhook"},
+	{operation: "listDeadLetters", first: `until curl http://127.0.0.1:8080/v1/dead-letters | grep -q msg_; do sleep 0.1; done`,
+		known: []shownID{{`\bmsg_\w+`, letterID}}},
+	{operation: "showWebhook", first: `freshet letter list | grep "` + hookID + ` *` + letterID + ` .*/orders.* 422$"`},
+	{operation: "patchWebhook"}, {operation: "rotateWebhook"}, {operation: "resendDeadLetter"}, {operation: "replayWebhook",
+		first: `freshet letter resend ` + hookID + ` ` + letterID}, {operation: "dropDeadLetter"},
+	{operation: "listSubscriptions", first: `! freshet letter drop ` + hookID + ` ` + letterID}, {operation: "showSubscription"},
+	{operation: "pauseSubscription"}, {operation: "resumeSubscription"}, {operation: "dropWebhook"},
 	{operation: "testReceiver"}, {operation: "createReceiver"},
 	{operation: "hub"},
-	{operation: "dropSubscription", first: `until curl 'http://127.0.0.1:8080/v1/subscriptions?way=websub&state=active' | grep -o 'ws_\w*'; do sleep 0.1; done`, known: []shownID{{`\bws_\w+`, hubID}}},
+	{operation: "dropSubscription", first: `until curl 'http://127.0.0.1:8080/v1/subscriptions?way=websub&state=active' | grep ` +
+		`-o 'ws_\w*'; do sleep 0.1; done`, known: []shownID{{`\bws_\w+`, hubID}}},
 	{operation: "refreshQuery"}, {operation: "pauseQuery"}, {operation: "resumeQuery"},
-	{operation: "tryRule"}, {operation: "createRule"}, {operation: "listRules"}, {operation: "showRule"}, {operation: "listRuleAlerts"}, {operation: "patchRule"}, {operation: "pauseRule"}, {operation: "resumeRule"}, {operation: "removeRule"},
-	{operation: "createProfile"}, {operation: "listProfiles"}, {operation: "showProfile"}, {operation: "patchProfile"}, {operation: "listCaptures"}, {operation: "deleteProfile"},
-	{operation: "validateWatch"}, {operation: "registerWatch"}, {operation: "listWatches", first: `curl -X POST http://127.0.0.1:8080/v1/endpoints/city/tick`},
+	{operation: "tryRule"}, {operation: "createRule"}, {operation: "listRules"}, {operation: "showRule"},
+	{operation: "listRuleAlerts"}, {operation: "patchRule"}, {operation: "pauseRule"}, {operation: "resumeRule"}, {operation: "removeRule"},
+	{operation: "createProfile"}, {operation: "listProfiles"}, {operation: "showProfile"}, {operation: "patchProfile"},
+	{operation: "listCaptures"}, {operation: "deleteProfile"},
+	{operation: "validateWatch"}, {operation: "registerWatch"},
+	{operation: "listWatches", first: `curl -X POST http://127.0.0.1:8080/v1/endpoints/city/tick`},
 	{operation: "showWatch"}, {operation: "watchChanges"}, {operation: "watchFeed"}, {operation: "releaseWatch"},
-	{operation: "listSlots"}, {operation: "listTemplates"}, {operation: "dueQueries"}, {operation: "addShadow"}, {operation: "showShadows"}, {operation: "dropShadow"},
+	{operation: "listSlots"}, {operation: "listTemplates"}, {operation: "dueQueries"}, {operation: "addShadow"},
+	{operation: "showShadows"}, {operation: "dropShadow"},
 	{operation: "pauseEndpoint"}, {operation: "resumeEndpoint"},
-	{operation: "revertEndpoint", first: `curl -X PATCH http://127.0.0.1:8080/v1/endpoints/archive -H 'Content-Type: application/merge-patch+json' --data '{"budget": "9s"}'`},
-	{operation: "metrics"}, {operation: "metrics.results"}, {operation: "status"}, {operation: "live"}, {operation: "sepa"}, {operation: "backup"},
-	{operation: "listFeeds", first: `curl -X PATCH http://127.0.0.1:8080/v1/endpoints/city -H 'Content-Type: application/merge-patch+json' --data '{"feed": "store"}'`}, {operation: "showFeed"}, {operation: "sendDeltas"},
-	{operation: "queryStream"}, {operation: "queryPatch", first: `curl http://127.0.0.1:8080/v1/queries -H 'Content-Type: application/json' --data '{"endpoint": "city", "name": "graph", "query": "CONSTRUCT WHERE { ?garage <http://example.org/free> ?n }"}'
+	{operation: "revertEndpoint", first: `curl -X PATCH http://127.0.0.1:8080/v1/endpoints/archive -H 'Content-Type: ` +
+		`application/merge-patch+json' --data '{"budget": "9s"}'`},
+	{operation: "metrics"}, {operation: "metrics.results"}, {operation: "status"}, {operation: "live"}, {operation: "sepa"},
+	{operation: "backup"},
+	{operation: "listFeeds", first: `curl -X PATCH http://127.0.0.1:8080/v1/endpoints/city -H 'Content-Type: ` +
+		`application/merge-patch+json' --data '{"feed": "store"}'`}, {operation: "showFeed"}, {operation: "sendDeltas"},
+	{operation: "queryStream"}, {operation: "queryPatch", first: `curl http://127.0.0.1:8080/v1/queries -H 'Content-Type: ` +
+		`application/json' --data '{"endpoint": "city", "name": "graph", "query": "CONSTRUCT WHERE { ?garage <http://example.org/free> ?n }"}'
 curl -X POST http://127.0.0.1:8080/v1/endpoints/city/tick`},
 	{operation: "releaseQuery"}, {operation: "deleteEndpoint"},
 	{operation: "cluster"}, {operation: "cluster.drain"},
@@ -113,7 +129,8 @@ type apiDocument struct {
 
 const apiFile = docsDir + "/openapi.yaml"
 
-var apiOperation = regexp.MustCompile(`(?m)^ {6}operationId: (\S+)\n(?: {6}x-example:\n {8}request: \|\n((?: {10}.*\n|\n)+?) {8}answer: \|\n((?: {10}.*\n|\n)+))?`)
+var apiOperation = regexp.MustCompile(`(?m)^ {6}operationId: (\S+)\n(?: {6}x-example:\n {8}request: \|\n((?: ` +
+	`{10}.*\n|\n)+?) {8}answer: \|\n((?: {10}.*\n|\n)+))?`)
 
 func readAPIDocument(t *testing.T) *apiDocument {
 	text, err := os.ReadFile(apiFile)
@@ -138,7 +155,8 @@ func (d *apiDocument) write(t *testing.T) {
 	text := apiOperation.ReplaceAllStringFunc(d.text, func(part string) string {
 		id := apiOperation.FindStringSubmatch(part)[1]
 		x := d.examples[id]
-		return "      operationId: " + id + "\n      x-example:\n        request: |\n" + block(x.request) + "        answer: |\n" + block(x.answer)
+		return "      operationId: " + id + "\n      x-example:\n        request: |\n" + block(x.request) + "        answer: |\n" +
+			block(x.answer)
 	})
 	if err := os.WriteFile(apiFile, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -162,7 +180,8 @@ func newAPIWorld(t *testing.T) *apiWorld {
 	w.receiver(w.move("127.0.0.1:9001"))
 	w.run(`update 'INSERT DATA { :north :free 3 }'`)
 	clitest.Serve(t, binary(t), w.move("127.0.0.1:8080"), filepath.Join(w.dir, "data"), fmt.Sprintf(
-		"endpoints: [{name: archive, url: %q, slot: never}]\nfeeds: [{name: store, kind: deltas}]\nwebsub: {allow_callback_networks: [127.0.0.0/8]}\n", sparql.Url))
+		"endpoints: [{name: archive, url: %q, slot: never}]\nfeeds: [{name: store, kind: deltas}]\nwebsub: "+
+			"{allow_callback_networks: [127.0.0.0/8]}\n", sparql.Url))
 	return w
 }
 
@@ -201,8 +220,10 @@ func (w *apiWorld) cluster() {
 	apis := []string{w.move("127.0.0.1:8081"), w.move("127.0.0.1:8082"), w.move("127.0.0.1:9002")}
 	for i, api := range apis {
 		name := fmt.Sprint("n", i+1)
-		w.put(name+".yaml", w.move(fmt.Sprintf("cluster: {name: demo, node: %s, listen: 127.0.0.1:500%d, peers: {n1: \"127.0.0.1:5001\", n2: \"127.0.0.1:5002\", n3: \"127.0.0.1:5003\"}, token_file: %q}\n", name, i+1, filepath.Join(w.dir, "secret"))))
-		clitest.Launch(w.t, binary(w.t), "serve", "--config", filepath.Join(w.dir, name+".yaml"), "--listen", api, "--data", filepath.Join(w.dir, name))
+		w.put(name+".yaml", w.move(fmt.Sprintf("cluster: {name: demo, node: %s, listen: 127.0.0.1:500%d, peers: {n1: "+
+			"\"127.0.0.1:5001\", n2: \"127.0.0.1:5002\", n3: \"127.0.0.1:5003\"}, token_file: %q}\n", name, i+1, filepath.Join(w.dir, "secret"))))
+		clitest.Launch(w.t, binary(w.t), "serve", "--config", filepath.Join(w.dir, name+".yaml"), "--listen", api, "--data",
+			filepath.Join(w.dir, name))
 	}
 	w.run(`for node in 127.0.0.1:8081 127.0.0.1:8082 127.0.0.1:9002; do until curl -f http://$node/readyz; do sleep 0.1; done; done
 until [ $(curl http://127.0.0.1:8081/v1/cluster | grep -o '"state":"ready"' | wc -l) = 3 ]; do sleep 0.1; done`)
@@ -214,7 +235,8 @@ func (w *apiWorld) run(script string) (out, status string) {
 	var stdout, stderr bytes.Buffer
 	ctx, cancel := context.WithTimeout(w.ctx, w.patience)
 	defer cancel()
-	c := exec.CommandContext(ctx, "bash", "-c", w.move("update() { curl http://127.0.0.1:3030/sparql --data-urlencode \"update=PREFIX : <http://example.org/> $1\"; }\n")+w.move(w.ids.Replace(script)))
+	c := exec.CommandContext(ctx, "bash", "-c", w.move("update() { curl http://127.0.0.1:3030/sparql --data-urlencode "+
+		"\"update=PREFIX : <http://example.org/> $1\"; }\n")+w.move(w.ids.Replace(script)))
 	c.Dir, c.Env, c.Stdout, c.Stderr = w.dir, w.env, &stdout, &stderr
 	if err := c.Run(); err != nil && !strings.Contains(script, "--max-time") {
 		w.t.Fatalf("%s: %v\n%s\n%s", script, err, &stdout, &stderr)
@@ -283,8 +305,9 @@ func firstPart(answer string) string {
 }
 
 var (
-	blanks    = regexp.MustCompile(`\s+`)
-	measured  = regexp.MustCompile(`("(?:\w*_seconds|bytes|dev|applied|head|lag|leases|takeovers|fenced)": ?)-?\d[\d.e+-]*|(": ?)-?\d+\.\d+(?:e[+-]?\d+)?\b`)
+	blanks   = regexp.MustCompile(`\s+`)
+	measured = regexp.MustCompile(`("(?:\w*_seconds|bytes|dev|applied|head|lag|leases|takeovers|fenced)": ?)-?\d[\d.e+-]*|(": ` +
+		`?)-?\d+\.\d+(?:e[+-]?\d+)?\b`)
 	addressed = regexp.MustCompile(`(/…)[0-9a-f]{6}"`) // what is left of the secret part of an address, with the port
 	epochs    = regexp.MustCompile(`"[0-9a-z]{8}(?:-\d+)?(:\d+)?"`)
 )

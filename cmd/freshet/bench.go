@@ -63,7 +63,8 @@ func findBenchTool() (string, error) {
 		return path, nil
 	}
 	return "", errors.New(benchTool + " is neither beside this program nor in PATH\n" +
-		"'make build' in a source tree builds both programs into bin; 'go install github.com/freshet/freshet/cmd/" + benchTool + "@latest' installs it")
+		"'make build' in a source tree builds both programs into bin; 'go install github.com/freshet/freshet/cmd/" + benchTool +
+		"@latest' installs it")
 }
 
 // completions reads what a program prints for a request for completions: one a

@@ -51,7 +51,8 @@ func TestBenchBeside(t *testing.T) {
 		{[]string{"help", "bench"}, []string{"--help"}, 0, "freshet bench [command]"},
 		{[]string{"bench", "simulate", "--help"}, []string{"simulate", "--help"}, 0, "--schedule"},
 		{[]string{"help", "bench", "simulate"}, []string{"simulate", "--help"}, 0, "freshet bench simulate [flags]"},
-		{[]string{"bench", "simulate", "--trace", trace, "--policy", "rr", "--json"}, []string{"simulate", "--trace", trace, "--policy", "rr", "--json"}, 0, `"policy":"rr"`},
+		{[]string{"bench", "simulate", "--trace", trace, "--policy", "rr", "--json"}, []string{"simulate", "--trace", trace, "--policy",
+			"rr", "--json"}, 0, `"policy":"rr"`},
 		{[]string{"bench", "simulate"}, []string{"simulate"}, cli.ExitUsage, "freshet: --policy is missing"},
 		{[]string{"bench", "nonsense"}, []string{"nonsense"}, cli.ExitUsage, `unknown command "nonsense" for "freshet bench"`},
 	} {
@@ -62,7 +63,8 @@ func TestBenchBeside(t *testing.T) {
 		}
 	}
 	for _, x := range []struct{ words, want string }{
-		{"bench ", "simulate\t"}, {"bench sim", "simulate\t"}, {"bench simulate --sch", "--schedule\t"}, {"bench simulate --", "--policy\t"}, {"help bench ", "study\t"},
+		{"bench ", "simulate\t"}, {"bench sim", "simulate\t"}, {"bench simulate --sch", "--schedule\t"},
+		{"bench simulate --", "--policy\t"}, {"help bench ", "study\t"},
 	} {
 		out, said, _ := output(t, "", program, append([]string{"__complete"}, strings.Split(x.words, " ")...)...)
 		if !strings.Contains(out, x.want) || strings.Count(out, "--help\t") > 1 {
@@ -74,7 +76,8 @@ func TestBenchBeside(t *testing.T) {
 // A tool in PATH is found too. Without a tool the message says how to get it.
 func TestBenchElsewhere(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if code, out, said := runCLI(t, nil, "", "bench", "study"); code != cli.ExitFailure || out != "" || !strings.Contains(said, "'make build'") || !strings.Contains(said, "go install") {
+	if code, out, said := runCLI(t, nil, "", "bench", "study"); code != cli.ExitFailure || out != "" || !strings.Contains(said,
+		"'make build'") || !strings.Contains(said, "go install") {
 		t.Errorf("exit code %d, %s%s", code, out, said)
 	}
 	path := filepath.Join(os.Getenv("PATH"), benchTool)
@@ -86,7 +89,8 @@ func TestBenchElsewhere(t *testing.T) {
 		got = append([]string{path}, args...)
 		return nil
 	}}
-	if code := runLine(t.Context(), []string{"bench", "study", "--trace", "a.trace", "-x"}, w); code != cli.ExitOK || strings.Join(got, " ") != path+" freshet-bench study --trace a.trace -x" {
+	if code := runLine(t.Context(), []string{"bench", "study", "--trace", "a.trace", "-x"}, w); code != cli.ExitOK ||
+		strings.Join(got, " ") != path+" freshet-bench study --trace a.trace -x" {
 		t.Errorf("exit code %d, starts %q", code, got)
 	}
 }

@@ -65,11 +65,13 @@ func TestCommandLine(t *testing.T) {
 	if out := w.must(t, "", "endpoint", "tick", "city"); !strings.HasPrefix(out, "slot 1: 1 ran, 0 changed") {
 		t.Errorf("tick prints %q", out)
 	}
-	if out := w.must(t, "", "query", "list", "--tag", "demo"); !strings.Contains(out, id) || !strings.Contains(out, "numbers") || !strings.Contains(out, "live") {
+	if out := w.must(t, "", "query", "list", "--tag", "demo"); !strings.Contains(out, id) || !strings.Contains(out, "numbers") ||
+		!strings.Contains(out, "live") {
 		t.Errorf("query list prints\n%s", out)
 	}
 	const want = `{"head":{"vars":["s","n"]},"results":{"bindings":[` +
-		`{"s":{"type":"uri","value":"http://x/a"},"n":{"type":"literal","value":"1"}},{"s":{"type":"uri","value":"http://x/b"},"n":{"type":"literal","value":"2"}}]}}`
+		`{"s":{"type":"uri","value":"http://x/a"},"n":{"type":"literal","value":"1"}},{"s":{"type":"uri","value":"http://x/b"},` +
+		`"n":{"type":"literal","value":"2"}}]}}`
 	if out := w.must(t, "", "query", "show", "numbers", "--results"); out != want+"\n" {
 		t.Errorf("results are %s\nwant %s", out, want)
 	}
@@ -77,14 +79,16 @@ func TestCommandLine(t *testing.T) {
 		Executions int    `json:"executions"`
 		Name       string `json:"name"`
 	}
-	if err := json.Unmarshal([]byte(w.must(t, "", "query", "show", id, "--json")), &x); err != nil || x.Executions != 1 || x.Name != "numbers" {
+	if err := json.Unmarshal([]byte(w.must(t, "", "query", "show", id, "--json")), &x); err != nil || x.Executions != 1 ||
+		x.Name != "numbers" {
 		t.Errorf("query show --json: %+v, %v", x, err)
 	}
 	w.Update(t, `DELETE DATA { <http://x/a> <http://x/n> "1" }`)
 	if out := w.must(t, "", "endpoint", "tick", "city"); !strings.HasPrefix(out, "slot 2: 1 ran, 1 changed") {
 		t.Errorf("tick prints %q", out)
 	}
-	if out := w.must(t, "", "endpoint", "slots", "city", "--limit", "1", "--json"); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"slot":2`) {
+	if out := w.must(t, "", "endpoint", "slots", "city", "--limit", "1", "--json"); strings.Count(out, "\n") != 1 ||
+		!strings.Contains(out, `"slot":2`) {
 		t.Errorf("slots --json prints %q, want one line about slot 2", out)
 	}
 	comma := w.must(t, "ASK {}", "query", "add", "--default-graph", "http://x/a,b", "--default-graph", "http://x/c", "--json", "-")
@@ -145,7 +149,8 @@ func TestJSONOutput(t *testing.T) {
 	for _, line := range []string{
 		"query add --name x -", "query validate -", "query list", "query show x", "query show x --explain", "query pause x",
 		"query resume x", "query refresh x", "endpoint tick city", "endpoint slots city", "endpoint list", "endpoint show city",
-		"endpoint add other " + w.Endpoint, "endpoint set other slot=never max_rows=5 allow_service=true", "endpoint pause other", "endpoint resume other",
+		"endpoint add other " + w.Endpoint, "endpoint set other slot=never max_rows=5 allow_service=true", "endpoint pause other",
+		"endpoint resume other",
 		"endpoint rm other", "query rm x", "backup " + file, "store check --data " + dir,
 		"store compact " + filepath.Join(dir, "copy.db") + " --data " + dir, "config check", "config print", "version",
 		"token add shop --local", "token list",
@@ -162,7 +167,8 @@ func TestJSONOutput(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
-	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+registry.HashSecret("s3cret-of-an-operator")+"\"}, {name: eye, role: read, sha256: \""+registry.HashSecret("look-but-do-not-touch")+"\"}]\n")
+	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+registry.HashSecret("s3cret-of-an-operator")+
+		"\"}, {name: eye, role: read, sha256: \""+registry.HashSecret("look-but-do-not-touch")+"\"}]\n")
 	with := func(token string) map[string]string {
 		return map[string]string{"FRESHET_SERVER": w.Env["FRESHET_SERVER"], "FRESHET_TOKEN": token}
 	}
@@ -188,19 +194,25 @@ func TestExitCodes(t *testing.T) {
 		{"missing argument", w.Env, "", []string{"query", "show"}, cli.ExitUsage, "ID is missing\nUsage"},
 		{"missing second argument", w.Env, "", []string{"endpoint", "set", "city"}, cli.ExitUsage, "KEY=VALUE is missing\nUsage"},
 		{"one argument too many", w.Env, "", []string{"rule", "try", "x"}, cli.ExitUsage, "\"x\" is one argument too many\nUsage"},
-		{"exclusive flags", w.Env, "", []string{"results", "x", "--at", "2026-11-01", "--seq", "1"}, cli.ExitUsage, "--at and --seq exclude each other: give one of them\nSee 'freshet results --help'"},
+		{"exclusive flags", w.Env, "", []string{"results", "x", "--at", "2026-11-01", "--seq", "1"}, cli.ExitUsage,
+			"--at and --seq exclude each other: give one of them\nSee 'freshet results --help'"},
 		{"no pair", w.Env, "", []string{"endpoint", "set", "city", "budget"}, cli.ExitUsage, "budget=5s, not \"budget\""},
-		{"check without a contact", w.Env, "", []string{"endpoint", "check", "https://sparql.example.org/"}, cli.ExitUsage, "name one with --contact"},
-		{"bad time of a rule", with("s3cret-of-an-operator"), "", []string{"rule", "add", "x", "--query", "y", "--when", "rows > 0", "--for", "5"}, cli.ExitUsage, "\"5\" is not a duration such as 90s, 10m or 24h (for)"},
-		{"no cluster", with("s3cret-of-an-operator"), "", []string{"cluster", "status"}, cli.ExitNotFound, "is no node of a cluster: name one with --server"},
+		{"check without a contact", w.Env, "", []string{"endpoint", "check", "https://sparql.example.org/"}, cli.ExitUsage,
+			"name one with --contact"},
+		{"bad time of a rule", with("s3cret-of-an-operator"), "", []string{"rule", "add", "x", "--query", "y", "--when", "rows > 0",
+			"--for", "5"}, cli.ExitUsage, "\"5\" is not a duration such as 90s, 10m or 24h (for)"},
+		{"no cluster", with("s3cret-of-an-operator"), "", []string{"cluster", "status"}, cli.ExitNotFound,
+			"is no node of a cluster: name one with --server"},
 		{"no format", with("s3cret-of-an-operator"), "", []string{"results", "x", "--format", "json"}, cli.ExitNotFound, "there are srj, srx"},
 		{"no file", w.Env, "", []string{"query", "add", "/nonexistent.rq"}, cli.ExitUsage, "nonexistent"},
 		{"unknown setting", with("s3cret-of-an-operator"), "", []string{"endpoint", "set", "city", "bugdet=5s"}, cli.ExitUsage, "bugdet"},
 		{"bad value", with("s3cret-of-an-operator"), "", []string{"endpoint", "set", "city", "budget=5"}, cli.ExitUsage, "(budget)"},
 		{"hint for nothing", with("s3cret-of-an-operator"), "", []string{"hint", "nowhere"}, cli.ExitNotFound, "no endpoint is named nowhere"},
-		{"shadow of nothing", with("s3cret-of-an-operator"), "", []string{"endpoint", "shadow", "list", "nowhere"}, cli.ExitNotFound, "no endpoint is named nowhere"},
+		{"shadow of nothing", with("s3cret-of-an-operator"), "", []string{"endpoint", "shadow", "list", "nowhere"}, cli.ExitNotFound,
+			"no endpoint is named nowhere"},
 		{"no word", with("two words"), "", []string{"query", "list"}, cli.ExitUsage, "token"},
-		{"another server", map[string]string{"FRESHET_SERVER": strings.TrimSuffix(w.Endpoint, "/sparql")}, "", []string{"query", "list"}, cli.ExitFailure, "is it a Freshet server"},
+		{"another server", map[string]string{"FRESHET_SERVER": strings.TrimSuffix(w.Endpoint, "/sparql")}, "",
+			[]string{"query", "list"}, cli.ExitFailure, "is it a Freshet server"},
 		{"no URL", map[string]string{"FRESHET_SERVER": "127.0.0.1:8080"}, "", []string{"query", "list"}, cli.ExitUsage, "http://"},
 		{"help about nothing", w.Env, "", []string{"help", "query", "lst"}, cli.ExitUsage, "query lst"},
 		{"completion for no shell", w.Env, "", []string{"completion", "tcsh"}, cli.ExitUsage, "tcsh"},
@@ -213,11 +225,15 @@ func TestExitCodes(t *testing.T) {
 		{"nothing to load", w.Env, "", []string{"sparql", "--load", "cli_test.go"}, cli.ExitUsage, ".ttl"},
 		{"no time", w.Env, "", []string{"sparql", "--every", "0s"}, cli.ExitUsage, "--every"},
 		{"no time in the demo", w.Env, "", []string{"demo", "--every", "0s"}, cli.ExitUsage, "--every"},
-		{"address of the endpoint in use", w.Env, "", []string{"sparql", "--listen", strings.TrimPrefix(w.Env["FRESHET_SERVER"], "http://")}, cli.ExitFailure, "choose another address"},
-		{"no address of this machine", w.Env, "", []string{"serve", "--data", t.TempDir(), "--listen", "203.0.113.1:0"}, cli.ExitFailure, "address of this machine"},
+		{"address of the endpoint in use", w.Env, "", []string{"sparql", "--listen", strings.TrimPrefix(w.Env["FRESHET_SERVER"],
+			"http://")}, cli.ExitFailure, "choose another address"},
+		{"no address of this machine", w.Env, "", []string{"serve", "--data", t.TempDir(), "--listen", "203.0.113.1:0"},
+			cli.ExitFailure, "address of this machine"},
 		{"bad config", w.Env, "", []string{"serve", "--config", "/nonexistent.yaml"}, cli.ExitUsage, "nonexistent"},
-		{"address in use", w.Env, "", []string{"serve", "--data", t.TempDir(), "--listen", strings.TrimPrefix(w.Env["FRESHET_SERVER"], "http://")}, cli.ExitFailure, "--listen"},
-		{"open to a proxy's strangers", w.Env, "", []string{"serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--public-url", "https://freshet.example.org"}, cli.ExitUsage, "public_url"},
+		{"address in use", w.Env, "", []string{"serve", "--data", t.TempDir(), "--listen", strings.TrimPrefix(w.Env["FRESHET_SERVER"],
+			"http://")}, cli.ExitFailure, "--listen"},
+		{"open to a proxy's strangers", w.Env, "", []string{"serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--public-url",
+			"https://freshet.example.org"}, cli.ExitUsage, "public_url"},
 		{"open to strangers", w.Env, "", []string{"serve", "--data", t.TempDir(), "--listen", "0.0.0.0:0"}, cli.ExitUsage, "--insecure"},
 	} {
 		code, out, stderr := runCLI(t, x.env, x.stdin, x.args...)
@@ -306,7 +322,8 @@ func TestWatch(t *testing.T) {
 	done := make(chan int, 1)
 	go func() {
 		defer out.Close()
-		done <- runLine(ctx, []string{"watch", name, "--json"}, &cli.Env{Stdout: out, Stderr: io.Discard, Getenv: func(k string) string { return w.Env[k] }})
+		done <- runLine(ctx, []string{"watch", name, "--json"}, &cli.Env{Stdout: out, Stderr: io.Discard,
+			Getenv: func(k string) string { return w.Env[k] }})
 	}()
 	lines := json.NewDecoder(r)
 	next := func(typ string) map[string]any {
@@ -362,8 +379,10 @@ func TestWatchWithoutResult(t *testing.T) {
 // For people, watch prints the same changes: removed rows, added rows, and at most as many rows
 // as requested.
 func TestWatchForPeople(t *testing.T) {
-	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+registry.HashSecret("do-what-has-to-be-done")+"\"}, {name: shop, role: app, sha256: \""+registry.HashSecret("buy-what-the-shop-sells")+"\"}]\n")
-	shop := town{clitest.Town{Env: map[string]string{"FRESHET_SERVER": w.Env["FRESHET_SERVER"], "FRESHET_TOKEN": "buy-what-the-shop-sells"}, Endpoint: w.Endpoint}}
+	w := newTown(t, "tokens: [{name: ops, role: admin, sha256: \""+registry.HashSecret("do-what-has-to-be-done")+
+		"\"}, {name: shop, role: app, sha256: \""+registry.HashSecret("buy-what-the-shop-sells")+"\"}]\n")
+	shop := town{clitest.Town{Env: map[string]string{"FRESHET_SERVER": w.Env["FRESHET_SERVER"],
+		"FRESHET_TOKEN": "buy-what-the-shop-sells"}, Endpoint: w.Endpoint}}
 	w.Env["FRESHET_TOKEN"] = "do-what-has-to-be-done"
 	shop.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "numbers", "-")
 	ask := strings.TrimSpace(shop.must(t, "ASK { <http://x/a> ?p ?o }", "query", "add", "-"))
@@ -373,7 +392,8 @@ func TestWatchForPeople(t *testing.T) {
 	done := make(chan int, 2)
 	for _, query := range []string{"numbers", ask} {
 		go func() {
-			done <- runLine(ctx, []string{"watch", query, "--rows", "1"}, &cli.Env{Stdout: out, Stderr: io.Discard, Getenv: func(k string) string { return shop.Env[k] }})
+			done <- runLine(ctx, []string{"watch", query, "--rows", "1"}, &cli.Env{Stdout: out, Stderr: io.Discard,
+				Getenv: func(k string) string { return shop.Env[k] }})
 		}()
 	}
 	lines := make(chan string)
@@ -400,7 +420,8 @@ func TestWatchForPeople(t *testing.T) {
 		}
 	}
 	expect(":1: 2 rows now", "    s=<a>  n=1", "    … 1 more", ":1: true now")
-	w.Update(t, `DELETE DATA { <http://x/a> <http://x/n> "1" } ; INSERT DATA { <http://x/c> <http://x/n> "3" . <http://x/d> <http://x/n> "4" }`)
+	w.Update(t, `DELETE DATA { <http://x/a> <http://x/n> "1" } ; INSERT DATA { <http://x/c> <http://x/n> "3" . <http://x/d> `+
+		`<http://x/n> "4" }`)
 	w.must(t, "", "endpoint", "tick", "city")
 	expect(":2: now false, before true", ":2: +2 −1 of 3 rows", "  − s=<a>  n=1", "    … 1 more", "  + s=<c>  n=3")
 	cancel()
@@ -442,16 +463,19 @@ func TestPlainOutput(t *testing.T) {
 		{"query validate --run -", "SELECT ?n { ?s ?p ?n }", cli.ExitOK, []string{"trial run: complete in ", ", 2 rows\n  n=1\n  n=2\n"}},
 		{"query validate --run -", "ASK {}", cli.ExitOK, []string{", true\n"}},
 		{"query validate --run -", "CONSTRUCT WHERE { ?s ?p ?o }", cli.ExitOK, []string{", 2 rows\n  <http://x/a> "}},
-		{"query validate --run -", "SELECT ?s { ?s foo:x ?o }", cli.ExitFailure, []string{"warning: line 1: no PREFIX", "freshet: the trial run was not complete: rejected: "}},
+		{"query validate --run -", "SELECT ?s { ?s foo:x ?o }", cli.ExitFailure, []string{"warning: line 1: no PREFIX",
+			"freshet: the trial run was not complete: rejected: "}},
 		{"query validate --run --json -", "SELECT ?s { ?s foo:x ?o }", cli.ExitFailure, []string{`"outcome":"rejected"`}},
 	} {
 		code, out, says := runCLI(t, w.Env, x.stdin, strings.Fields(x.line)...)
-		whole := strings.Contains(x.line, "--json") || strings.Contains(out, "SELECT") || strings.Contains(out, "ASK") || strings.Contains(out, "CONSTRUCT")
+		whole := strings.Contains(x.line, "--json") || strings.Contains(out, "SELECT") || strings.Contains(out, "ASK") ||
+			strings.Contains(out, "CONSTRUCT")
 		if code != x.code || strings.ContainsAny(out, "{}") && !whole {
 			t.Errorf("%s: exit code %d, prints\n%s%s", x.line, code, out, says)
 		}
 		for _, want := range x.has {
-			if text := regexp.MustCompile(` +`).ReplaceAllString(out+says, " "); !strings.Contains(text, regexp.MustCompile(` +`).ReplaceAllString(want, " ")) {
+			if text := regexp.MustCompile(` +`).ReplaceAllString(out+says, " "); !strings.Contains(text,
+				regexp.MustCompile(` +`).ReplaceAllString(want, " ")) {
 				t.Errorf("%s lacks %q:\n%s", x.line, want, out+says)
 			}
 		}
@@ -460,12 +484,15 @@ func TestPlainOutput(t *testing.T) {
 
 func TestPrintFields(t *testing.T) {
 	var b strings.Builder
-	doc := `{"name":"a","none":null,"empty":[],"text":"one\ntwo \u001b[31m","list":["x","y"],"objects":[` + strings.Repeat(`{"n":1,"at":{"x":"\u001bz"}},`, 9) +
+	doc := `{"name":"a","none":null,"empty":[],"text":"one\ntwo \u001b[31m","list":["x","y"],"objects":[` +
+		strings.Repeat(`{"n":1,"at":{"x":"\u001bz"}},`, 9) +
 		`{"n":10}],"inner":{"a":1,"deep":{"b":true}},"hidden":{"c":1}}`
-	if err := printFields(&b, json.RawMessage(doc), func(name string) string { return map[string]string{"name": "from here"}[name] }, "hidden"); err != nil {
+	if err := printFields(&b, json.RawMessage(doc), func(name string) string { return map[string]string{"name": "from here"}[name] },
+		"hidden"); err != nil {
 		t.Fatal(err)
 	}
-	want := "name   a  from here\nnone   –\nempty  –\ntext\n  one\n  two ·[31m\nlist  x, y\nobjects\n" + strings.Repeat("  n 1, at x ·z\n", 8) +
+	want := "name   a  from here\nnone   –\nempty  –\ntext\n  one\n  two ·[31m\nlist  x, y\nobjects\n" +
+		strings.Repeat("  n 1, at x ·z\n", 8) +
 		"  and 2 more: --json shows them\ninner\n  a  1\n  deep\n    b  true\n"
 	if d := cmp.Diff(want, b.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -487,7 +514,8 @@ func TestReplaceOnTheCommandLine(t *testing.T) {
 	if out := w.must(t, "", "query", "list"); id == old || !strings.Contains(out, id) || strings.Contains(out, old) {
 		t.Errorf("query list prints\n%s", out)
 	}
-	if code, _, stderr := runCLI(t, w.Env, "ASK {}", "query", "add", "--name", "a b/c", "-"); code != cli.ExitUsage || !strings.Contains(stderr, "part of addresses") {
+	if code, _, stderr := runCLI(t, w.Env, "ASK {}", "query", "add", "--name", "a b/c", "-"); code != cli.ExitUsage ||
+		!strings.Contains(stderr, "part of addresses") {
 		t.Errorf("exit code %d, prints %q", code, stderr)
 	}
 }

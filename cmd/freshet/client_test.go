@@ -24,7 +24,8 @@ import (
 // The exit codes are a contract with scripts: 0 ok, 1 failure, 2 usage, 3 not
 // found, 4 auth, 5 unreachable.
 func TestExitCodeNumbers(t *testing.T) {
-	for got, want := range map[int]int{cli.ExitOK: 0, cli.ExitFailure: 1, cli.ExitUsage: 2, cli.ExitNotFound: 3, cli.ExitAuth: 4, cli.ExitUnreachable: 5} {
+	for got, want := range map[int]int{cli.ExitOK: 0, cli.ExitFailure: 1, cli.ExitUsage: 2, cli.ExitNotFound: 3, cli.ExitAuth: 4,
+		cli.ExitUnreachable: 5} {
 		if got != want {
 			t.Errorf("code %d, want %d", got, want)
 		}
@@ -84,7 +85,8 @@ func TestPages(t *testing.T) {
 func TestLocalToken(t *testing.T) {
 	code, out, stderr := runCLI(t, nil, "", "token", "add", "--local", "ops", "--role", "admin")
 	secret := strings.TrimSpace(out)
-	if code != cli.ExitOK || len(secret) < 43 || !strings.Contains(stderr, "{name: ops, role: admin, sha256: "+registry.HashSecret(secret)+"}") {
+	if code != cli.ExitOK || len(secret) < 43 || !strings.Contains(stderr, "{name: ops, role: admin, sha256: "+
+		registry.HashSecret(secret)+"}") {
 		t.Errorf("exit code %d, prints %q, says\n%s", code, out, stderr)
 	}
 	yaml := regexp.MustCompile(`(?m)^\s*- \{.*\}$`).FindString(stderr)
@@ -124,7 +126,8 @@ func TestInterrupted(t *testing.T) {
 	defer s.Close()
 	dir := t.TempDir()
 	for line, want := range map[string]int{
-		"query list": cli.ExitFailure, "query add -": cli.ExitFailure, "endpoint tick city": cli.ExitFailure, "backup " + dir + "/b.db": cli.ExitFailure,
+		"query list": cli.ExitFailure, "query add -": cli.ExitFailure, "endpoint tick city": cli.ExitFailure, "backup " + dir +
+			"/b.db": cli.ExitFailure,
 		"hint city": cli.ExitFailure, "watch x": cli.ExitOK,
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -133,9 +136,10 @@ func TestInterrupted(t *testing.T) {
 			cancel()
 		}()
 		var said strings.Builder
-		code := runLine(ctx, strings.Fields(line), &cli.Env{Stdin: strings.NewReader("ASK {}"), Stdout: io.Discard, Stderr: &said, Getenv: func(name string) string {
-			return map[string]string{"FRESHET_SERVER": s.URL}[name]
-		}})
+		code := runLine(ctx, strings.Fields(line), &cli.Env{Stdin: strings.NewReader("ASK {}"), Stdout: io.Discard, Stderr: &said,
+			Getenv: func(name string) string {
+				return map[string]string{"FRESHET_SERVER": s.URL}[name]
+			}})
 		if code != want || (want == cli.ExitFailure) != strings.Contains(said.String(), "before it was finished") {
 			t.Errorf("%s, interrupted: exit code %d, want %d; says %q", line, code, want, said.String())
 		}

@@ -10,11 +10,13 @@ import (
 
 // timed lists the folders whose files count, number or delete by a time. It is that of the server's clock,
 // which goes on if the clock of the machine is set.
-var timed = []string{"registry", "registry/watch", "scheduler", "scheduler/plan", "scheduler/rounds", "store", "store/replica", "store/internal/batch", "notify/alert", "notify/cursor",
+var timed = []string{"registry", "registry/watch", "scheduler", "scheduler/plan", "scheduler/rounds", "store", "store/replica",
+	"store/internal/batch", "notify/alert", "notify/cursor",
 	"notify/deliver", "notify/rule", "notify/webhook", "notify/websub", "web", "cmd/internal/cluster"}
 
 // spans lists the files in them that measure how long something takes.
-var spans = []string{"scheduler/lock.go", "store/internal/batch/batch.go", "store/replica/barrier.go", "store/replica/outage.go", "store/replica/replica.go", "web/middleware.go"}
+var spans = []string{"scheduler/lock.go", "store/internal/batch/batch.go", "store/replica/barrier.go", "store/replica/outage.go",
+	"store/replica/replica.go", "web/middleware.go"}
 
 func TestOneClock(t *testing.T) {
 	measuring := map[string]bool{}

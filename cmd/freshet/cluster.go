@@ -24,7 +24,8 @@ import (
 	"github.com/freshet/freshet/store"
 )
 
-var clusterTable = row{use: "cluster", short: "Show and manage the nodes of a cluster", example: "freshet cluster status\nfreshet cluster drain n2",
+var clusterTable = row{use: "cluster", short: "Show and manage the nodes of a cluster",
+	example: "freshet cluster status\nfreshet cluster drain n2",
 	rows: []row{
 		{use: "status", short: "Show the nodes, how far each is, and what it owns",
 			long: `Prints the nodes as the server that answers sees them. The lag is the number of
@@ -57,13 +58,16 @@ func showCluster(a *remote, c *cobra.Command, _ []string) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, s)
 	}
-	fmt.Fprintf(a.w.Stdout, "cluster %s, seen from %s: entry %d of %d applied; of all nodes: %d takeovers, %d writes fenced\n", s.Name, s.Node, s.Applied, s.Head, s.Takeovers, s.Fenced)
+	fmt.Fprintf(a.w.Stdout, "cluster %s, seen from %s: entry %d of %d applied; of all nodes: %d takeovers, %d writes fenced\n",
+		s.Name, s.Node, s.Applied, s.Head, s.Takeovers, s.Fenced)
 	for _, n := range s.Nodes {
-		fmt.Fprintf(a.w.Stdout, "%-12s %-9s %-8s leases %-4d lag %-6d takeovers %-4d fenced %-4d %s\n", n.Name, n.State, n.Role, n.Leases, n.Lag, n.Takeovers, n.Fenced, n.API)
+		fmt.Fprintf(a.w.Stdout, "%-12s %-9s %-8s leases %-4d lag %-6d takeovers %-4d fenced %-4d %s\n", n.Name, n.State, n.Role,
+			n.Leases, n.Lag, n.Takeovers, n.Fenced, n.API)
 	}
 	for _, n := range s.Nodes {
 		if n.Name == s.Node && n.State == registry.NodeSilent {
-			fmt.Fprintf(a.w.Stdout, "%s is cut off from the journal, or lags behind it: what it shows of other nodes may be old. Ask another node, or see /readyz of this one\n", s.Node)
+			fmt.Fprintf(a.w.Stdout, "%s is cut off from the journal, or lags behind it: what it shows of other nodes may be old. Ask "+
+				"another node, or see /readyz of this one\n", s.Node)
 		}
 		if len(n.Differs) > 0 {
 			fmt.Fprintf(a.w.Stdout, "the settings of %s differ from those of %s: %s\n", n.Name, s.Node, strings.Join(n.Differs, ", "))
@@ -158,9 +162,11 @@ whose files are damaged, or that was stopped for more than a day.`,
 				return err
 			}
 			if a.asJSON {
-				return cli.PrintJSON(a.w.Stdout, map[string]any{"file": path, "bytes": n, "node": from.Node, "server": a.base(), "applied": from.Applied})
+				return cli.PrintJSON(a.w.Stdout, map[string]any{"file": path, "bytes": n, "node": from.Node, "server": a.base(),
+					"applied": from.Applied})
 			}
-			fmt.Fprintf(a.w.Stderr, "%s is a copy of the store of %s (%s), which had applied entry %d: start this node\n", path, from.Node, a.base(), from.Applied)
+			fmt.Fprintf(a.w.Stderr, "%s is a copy of the store of %s (%s), which had applied entry %d: start this node\n", path, from.Node,
+				a.base(), from.Applied)
 			return nil
 		}}
 	s.Register(c)
@@ -182,7 +188,8 @@ func rebuildFrom(ctx context.Context, a *remote, c *config.Cluster) (from regist
 		case err != nil:
 			return s, err
 		case s.Name != c.Name:
-			return s, cli.UsageErrorf("--server: %s is a node of the cluster %s, and cluster.name of this configuration is %s", a.base(), s.Name, c.Name)
+			return s, cli.UsageErrorf("--server: %s is a node of the cluster %s, and cluster.name of this configuration is %s", a.base(),
+				s.Name, c.Name)
 		case s.Node == c.Node:
 			return s, cli.UsageErrorf("--server: %s is this node, %s: name another one", a.base(), s.Node)
 		}

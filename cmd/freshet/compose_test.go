@@ -80,7 +80,8 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	listen := s.Environment["FRESHET_LISTEN"]
-	if len(sources) != 3 || !slices.Equal(s.Ports, []string{"127.0.0.1:8080:8080"}) || !strings.HasSuffix(listen, ":8080") || !slices.Equal(s.Volumes, []string{"data:/data"}) {
+	if len(sources) != 3 || !slices.Equal(s.Ports, []string{"127.0.0.1:8080:8080"}) || !strings.HasSuffix(listen, ":8080") ||
+		!slices.Equal(s.Volumes, []string{"data:/data"}) {
 		t.Errorf("copied %q, ports %q, listens on %q, volumes %q", sources, s.Ports, listen, s.Volumes)
 	}
 
@@ -107,7 +108,8 @@ func TestCompose(t *testing.T) {
 		return code == cli.ExitOK
 	})
 	delete(env, "FRESHET_ADMIN_TOKEN")
-	if code, _, stderr := runCLI(t, env, "", append(args, "--data", t.TempDir())...); code != cli.ExitUsage || !strings.Contains(stderr, "token") {
+	if code, _, stderr := runCLI(t, env, "", append(args, "--data", t.TempDir())...); code != cli.ExitUsage ||
+		!strings.Contains(stderr, "token") {
 		t.Errorf("without a token: exit code %d, %s", code, stderr)
 	}
 }

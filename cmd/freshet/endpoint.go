@@ -64,8 +64,9 @@ var endpointTable = row{use: "endpoint", short: "Manage endpoints",
 			long: `Adds an endpoint. With --pack, the settings are those of a well-known public endpoint
 ('freshet endpoint packs' lists them): NAME, URL and --set override them. Public endpoints
 need a contact: start the server with --contact.`,
-			example: "freshet endpoint add coins http://127.0.0.1:3030/sparql --set budget=5s --set slot='@every 10s'\nfreshet endpoint add --pack wikidata",
-			run:     addEndpoint, flags: []option{
+			example: "freshet endpoint add coins http://127.0.0.1:3030/sparql --set budget=5s --set slot='@every 10s'\nfreshet " +
+				"endpoint add --pack wikidata",
+			run: addEndpoint, flags: []option{
 				{name: "set", value: texts(nil), usage: "setting as KEY=VALUE, e.g. budget=5s; may be given several times"},
 				{name: "pack", value: "", usage: "take the settings of this pack, e.g. wikidata"},
 			}},

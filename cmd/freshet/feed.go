@@ -20,14 +20,16 @@ import (
 	"github.com/freshet/freshet/registry/feed"
 )
 
-var headerOption = option{name: "header", value: texts{}, usage: "header field as NAME: VALUE, in place of one that the server does not show; may be repeated", member: "-"}
+var headerOption = option{name: "header", value: texts{}, usage: "header field as NAME: VALUE, in place of one that the " +
+	"server does not show; may be repeated", member: "-"}
 
 var feedTable = row{use: "feed", short: "Show change feeds, which tell what changes in the data of endpoints",
 	example: "freshet feed list\nfreshet feed show wikidata\nfreshet feed check wikidata --for 1m",
 	rows: []row{
 		{use: "list", short: "List the feeds that are defined or that endpoints use", example: "freshet feed list --json", call: "GET /v1/feeds",
 			out: printList("feeds", "NAME\tKIND\tSTATE\tLAG\tEVENTS\tMATCHED\tGAPS\tENDPOINTS\tWHY", func(f feed.Status) []any {
-				return []any{f.Name, f.Kind, f.State, time.Duration(f.LagSeconds * float64(time.Second)).Round(time.Second), f.Events, f.Matched, f.Gaps,
+				return []any{f.Name, f.Kind, f.State, time.Duration(f.LagSeconds * float64(time.Second)).Round(time.Second), f.Events,
+					f.Matched, f.Gaps,
 					strings.Join(f.Endpoints, ", "), show.Shortened(f.Error, 80)}
 			})},
 		{use: "show NAME", short: "Show where a feed is, what it has told, and which results it proves", example: "freshet feed show wikidata",
@@ -126,7 +128,8 @@ func (r *feedReading) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d events", r.Feed, r.Events)
 	if r.Events > 0 {
-		fmt.Fprintf(&b, " with %d added and %d removed triples, published from %s to %s; %d of them show all that they changed", r.Added, r.Removed,
+		fmt.Fprintf(&b, " with %d added and %d removed triples, published from %s to %s; %d of them show all that they changed",
+			r.Added, r.Removed,
 			r.First.UTC().Format(time.RFC3339), r.Last.UTC().Format(time.RFC3339), r.Whole)
 	}
 	if r.Duplicates > 0 {
@@ -219,7 +222,8 @@ func ownHeaders(c *cobra.Command, d *feed.Definition) error {
 	}
 	for name, value := range d.Headers {
 		if value == registry.MaskHeaders(map[string]string{name: value})[name] {
-			return cli.UsageErrorf("the feed %s sends the header %s, whose value the server does not show: give it with --header '%[2]s: VALUE'", d.Name, name)
+			return cli.UsageErrorf("the feed %s sends the header %s, whose value the server does not show: give it with --header "+
+				"'%[2]s: VALUE'", d.Name, name)
 		}
 	}
 	return nil

@@ -37,17 +37,20 @@ type follower struct {
 
 func followCommand(w *cli.Env) *cobra.Command {
 	f := follower{remote: &remote{w: w}}
-	c := &cobra.Command{Use: "follow LINK", Short: "Watch a link or an entity and print its changes, with a server of its own if none runs", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{Use: "follow LINK", Short: "Watch a link or an entity and print its changes, with a server of its own " +
+		"if none runs", Args: cobra.ExactArgs(1),
 		Long: `Watches what a link is about and prints its changes in words until it is interrupted. LINK
 is the page of an entity, such as one of Wikidata, an IRI, a link to a query at
 query.wikidata.org, QLever, YASGUI or an endpoint, or a file with a query (- reads the
 standard input), whose decorators “#+ endpoint:” and “#+ summary:” count. If no server
-runs, it starts one, with the endpoint of the link and the pack for it. Public endpoints need a contact: give --contact, or set FRESHET_CONTACT.
+runs, it starts one, with the endpoint of the link and the pack for it. Public endpoints need a contact: give --contact, ` +
+			`or set FRESHET_CONTACT.
 The first result comes at once, as far as the endpoint's budget allows. A server with
 several endpoints asks which of them knows the entity, unless --endpoint names one.
 The server keeps its data in a temporary directory unless --data names one; with
 --data, the next start continues the history.`,
-		Example: "  freshet follow https://www.wikidata.org/entity/Q42 --contact mailto:you@example.org\n  freshet follow http://dbpedia.org/resource/Ulm --labels de,en --data ulm\n  freshet follow cats.rq",
+		Example: "  freshet follow https://www.wikidata.org/entity/Q42 --contact mailto:you@example.org\n  freshet follow " +
+			"http://dbpedia.org/resource/Ulm --labels de,en --data ulm\n  freshet follow cats.rq",
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := f.read(args[0])
 			if err != nil {
@@ -63,7 +66,8 @@ The server keeps its data in a temporary directory unless --data names one; with
 	v := c.Flags()
 	v.StringArrayVar(&f.properties, "property", nil, "only this property; may be given several times")
 	v.StringSliceVar(&f.labels, "labels", nil, "languages of labels, best first (default en)")
-	v.StringVar(&f.name, "endpoint", "", "endpoint of the server to ask (default: the one of the site, else the only one that knows the entity)")
+	v.StringVar(&f.name, "endpoint", "", "endpoint of the server to ask (default: the one of the site, else the only one that "+
+		"knows the entity)")
 	v.StringVar(&f.url, "url", "", "SPARQL endpoint to ask in place of the pack's")
 	v.StringArrayVar(&f.set, "set", nil, "setting of a new endpoint as KEY=VALUE, e.g. budget=5s; may be given several times")
 	v.StringVar(&f.contact, "contact", w.Getenv("FRESHET_CONTACT"), "mail or web address for the operators of public endpoints")
@@ -117,7 +121,8 @@ func noContact(err error) bool {
 func (f follower) follow(ctx context.Context) error {
 	request := map[string]any{"link": f.text, "labels": f.labels, "properties": f.properties}
 	if f.insists && f.listen == "" {
-		fmt.Fprintf(f.w.Stderr, "following at the server that runs at %s, which gives its own contact: --contact is for a server of this command\n", f.base())
+		fmt.Fprintf(f.w.Stderr, "following at the server that runs at %s, which gives its own contact: --contact is for a server "+
+			"of this command\n", f.base())
 	}
 	if f.name != "" {
 		request["endpoint"] = f.name
@@ -150,7 +155,8 @@ func (f follower) follow(ctx context.Context) error {
 		}
 	}
 	if known.URL != "" && f.url != "" && known.URL != f.url {
-		return cli.UsageErrorf("the endpoint %s of the server has the URL %s, not %s: leave out --url, or add an endpoint with freshet endpoint add and name it with freshet watch-entity --endpoint NAME --follow", name, known.URL, f.url)
+		return cli.UsageErrorf("the endpoint %s of the server has the URL %s, not %s: leave out --url, or add an endpoint with "+
+			"freshet endpoint add and name it with freshet watch-entity --endpoint NAME --follow", name, known.URL, f.url)
 	}
 	request["endpoint"] = name
 	return f.followWatch(ctx, request)
@@ -169,7 +175,8 @@ func (f follower) endpoint() (map[string]any, error) {
 		return p.Values(given), nil
 	}
 	if f.url == "" {
-		return nil, cli.UsageErrorf("no server runs at %s, and no pack knows which endpoint has %s: name one with --url", f.base(), cmp.Or(f.link.IRI, "the data of this query"))
+		return nil, cli.UsageErrorf("no server runs at %s, and no pack knows which endpoint has %s: name one with --url", f.base(),
+			cmp.Or(f.link.IRI, "the data of this query"))
 	}
 	given["name"] = cmp.Or(f.name, f.link.EndpointName(), "follow")
 	return given, nil

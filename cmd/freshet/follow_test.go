@@ -56,9 +56,11 @@ func TestFollow(t *testing.T) {
 			defer stop()
 			var out, stderr printed
 			ended := make(chan int, 1)
-			args := append([]string{"follow", "https://www.wikidata.org/entity/Q937", "--url", w.Endpoint, "--set", "slot=@every 1s", "--set", "budget=900ms", "--set", "min_gap=0s"}, more...)
+			args := append([]string{"follow", "https://www.wikidata.org/entity/Q937", "--url", w.Endpoint, "--set", "slot=@every 1s",
+				"--set", "budget=900ms", "--set", "min_gap=0s"}, more...)
 			go func() {
-				ended <- runLine(ctx, args, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &stderr, Getenv: func(string) string { return "" }})
+				ended <- runLine(ctx, args, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &stderr,
+					Getenv: func(string) string { return "" }})
 			}()
 			clitest.Eventually(t, "the first result", func() bool {
 				return strings.Contains(out.String(), "1 property now: place of birth: Ulm\n") || len(ended) > 0
@@ -76,7 +78,8 @@ func TestFollow(t *testing.T) {
 		URL         string   `json:"url"`
 		OwnServices []string `json:"own_services"`
 	}
-	if err := a.do(t.Context(), http.MethodGet, "/v1/endpoints/wikidata", nil, &e); err != nil || e.URL != w.Endpoint || len(e.OwnServices) == 0 {
+	if err := a.do(t.Context(), http.MethodGet, "/v1/endpoints/wikidata", nil, &e); err != nil || e.URL != w.Endpoint ||
+		len(e.OwnServices) == 0 {
 		t.Errorf("the endpoint of the pack is %+v, %v", e, err)
 	}
 	for _, iri := range []string{"Q937", "http://x.example/a"} {
@@ -86,7 +89,8 @@ func TestFollow(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if code, _, stderr := runCLI(t, w.Env, "", "follow", iri, "--url", url); code != cli.ExitUsage || !strings.Contains(stderr, "has the URL "+w.Endpoint) {
+		if code, _, stderr := runCLI(t, w.Env, "", "follow", iri, "--url", url); code != cli.ExitUsage || !strings.Contains(stderr,
+			"has the URL "+w.Endpoint) {
 			t.Errorf("another URL for %s: exit code %d, %s", iri, code, stderr)
 		}
 	}
@@ -127,13 +131,15 @@ func TestFollowLink(t *testing.T) {
 			ended := make(chan int, 1)
 			args := append([]string{"follow", c.link, "--listen", "127.0.0.1:0", "--set", "slot=@every 1s", "--set", "budget=900ms"}, c.more...)
 			go func() {
-				ended <- runLine(ctx, args, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &stderr, Getenv: func(string) string { return "" }})
+				ended <- runLine(ctx, args, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &stderr,
+					Getenv: func(string) string { return "" }})
 			}()
 			clitest.Eventually(t, "the first result", func() bool {
 				return strings.Contains(out.String(), " 1 row now: north, free 3\n") || len(ended) > 0
 			})
 			stop()
-			if code := <-ended; code != cli.ExitOK || !strings.Contains(out.String(), "1 row now") || !strings.Contains(stderr.String(), "watching "+c.title) {
+			if code := <-ended; code != cli.ExitOK || !strings.Contains(out.String(), "1 row now") || !strings.Contains(stderr.String(),
+				"watching "+c.title) {
 				t.Errorf("exit code %d\n%s%s", code, out.String(), stderr.String())
 			}
 		})
@@ -155,7 +161,8 @@ func TestFollowOfSite(t *testing.T) {
 	var posted []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			fmt.Fprint(w, `{"endpoints":[{"name":"city","url":"http://127.0.0.1:9/"},{"name":"wd","url":"https://query.wikidata.org/bigdata/namespace/wdq/sparql"}]}`)
+			fmt.Fprint(w, `{"endpoints":[{"name":"city","url":"http://127.0.0.1:9/"},{"name":"wd",`+
+				`"url":"https://query.wikidata.org/bigdata/namespace/wdq/sparql"}]}`)
 			return
 		}
 		body, err := io.ReadAll(r.Body)
@@ -194,14 +201,18 @@ func TestFollowAnswersAtOnce(t *testing.T) {
 		args      []string
 		out, tell string
 	}{
-		"own server":                        {[]string{"--listen", "127.0.0.1:0", "--url", w.Endpoint, "--set", "slot=@every 3h", "--set", "min_gap=0s"}, " 2 properties now: p: 1; q: here; …\n", " answered; it runs again at "},
-		"no answer":                         {[]string{"--listen", "127.0.0.1:0", "--url", "http://127.0.0.1:1/sparql", "--set", "slot=@every 3h", "--set", "min_gap=0s"}, "", "nothing listens at the endpoint's address; it runs again at "},
-		"running server, several endpoints": {[]string{"--server", w.Env["FRESHET_SERVER"], "--endpoint", "far"}, " 2 properties now: p: 1; q: here; …\n", " answered; it runs again at "},
+		"own server": {[]string{"--listen", "127.0.0.1:0", "--url", w.Endpoint, "--set", "slot=@every 3h",
+			"--set", "min_gap=0s"}, " 2 properties now: p: 1; q: here; …\n", " answered; it runs again at "},
+		"no answer": {[]string{"--listen", "127.0.0.1:0", "--url", "http://127.0.0.1:1/sparql", "--set",
+			"slot=@every 3h", "--set", "min_gap=0s"}, "", "nothing listens at the endpoint's address; it runs again at "},
+		"running server, several endpoints": {[]string{"--server", w.Env["FRESHET_SERVER"], "--endpoint", "far"},
+			" 2 properties now: p: 1; q: here; …\n", " answered; it runs again at "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if strings.HasPrefix(name, "running") {
 				at := &remote{server: w.Env["FRESHET_SERVER"], w: &cli.Env{Getenv: func(string) string { return "" }}}
-				if err := at.do(t.Context(), http.MethodPost, "/v1/endpoints", map[string]any{"name": "far", "url": w.Endpoint, "slot": "@every 3h", "min_gap": "0s"}, nil); err != nil {
+				if err := at.do(t.Context(), http.MethodPost, "/v1/endpoints", map[string]any{"name": "far", "url": w.Endpoint,
+					"slot": "@every 3h", "min_gap": "0s"}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -210,13 +221,15 @@ func TestFollowAnswersAtOnce(t *testing.T) {
 			var out, stderr printed
 			ended := make(chan int, 1)
 			go func() {
-				ended <- runLine(ctx, append([]string{"follow", a}, c.args...), &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &stderr, Getenv: func(string) string { return "" }})
+				ended <- runLine(ctx, append([]string{"follow", a}, c.args...), &cli.Env{Stdin: strings.NewReader(""), Stdout: &out,
+					Stderr: &stderr, Getenv: func(string) string { return "" }})
 			}()
 			clitest.Eventually(t, "the answer", func() bool {
 				return strings.Contains(out.String(), c.out) && strings.Contains(stderr.String(), c.tell) || len(ended) > 0
 			})
 			stop()
-			if code := <-ended; code != cli.ExitOK || !strings.Contains(out.String(), c.out) || !strings.Contains(stderr.String(), c.tell) || strings.Count(stderr.String(), "\nasking ") != 1 {
+			if code := <-ended; code != cli.ExitOK || !strings.Contains(out.String(), c.out) || !strings.Contains(stderr.String(),
+				c.tell) || strings.Count(stderr.String(), "\nasking ") != 1 {
 				t.Errorf("exit code %d\n%s%s", code, out.String(), stderr.String())
 			}
 		})
@@ -251,7 +264,8 @@ func TestFollowLeavesNothing(t *testing.T) {
 			defer out.Close()
 			temp := t.TempDir()
 			var stderr printed
-			c := exec.CommandContext(t.Context(), program, "follow", "http://x.example/a", "--listen", "127.0.0.1:0", "--url", w.Endpoint, "--set", "slot=@every 1s", "--set", "budget=900ms", "--set", "min_gap=0s")
+			c := exec.CommandContext(t.Context(), program, "follow", "http://x.example/a", "--listen", "127.0.0.1:0", "--url", w.Endpoint,
+				"--set", "slot=@every 1s", "--set", "budget=900ms", "--set", "min_gap=0s")
 			c.Env = append(os.Environ(), "TMPDIR="+temp, "FRESHET_SERVER=")
 			c.Stdout, c.Stderr = in, &stderr
 			if err := c.Start(); err != nil {

@@ -32,7 +32,8 @@ func hintCommand(w *cli.Env) *cobra.Command {
 	var source, from, state string
 	var every time.Duration
 	var once bool
-	c := &cobra.Command{Use: "hint ENDPOINT", Short: "Report a change at an endpoint, so that affected queries run sooner", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{Use: "hint ENDPOINT", Short: "Report a change at an endpoint, so that affected queries run sooner",
+		Args: cobra.ExactArgs(1),
 		Long: `Reports a change at an endpoint, so that the queries that it may affect run sooner.
 
 Without flags, the hint says only that something changed. With --touched, triples
@@ -47,7 +48,9 @@ there. The command retries while the server or the publication is unavailable.
 Triples of a publication affect only the queries with a pattern that they match.
 IRIs of --touched affect the queries that name one of them, and those with a
 pattern that names no IRI.`,
-		Example: "  freshet hint city --touched http://example.org/a --touched http://example.org/name\n  freshet hint dbpedia --changesets https://live.example.org/changesets --every 10s\n  freshet hint dbpedia --changesets ./changesets --from 2015-11-16-16-000000 --once\n  freshet hint dbpedia --changesets https://live.example.org/changesets --state /var/lib/freshet/hints",
+		Example: "  freshet hint city --touched http://example.org/a --touched http://example.org/name\n  freshet hint dbpedia " +
+			"--changesets https://live.example.org/changesets --every 10s\n  freshet hint dbpedia --changesets ./changesets --from " +
+			"2015-11-16-16-000000 --once\n  freshet hint dbpedia --changesets https://live.example.org/changesets --state /var/lib/freshet/hints",
 		RunE: func(c *cobra.Command, args []string) error {
 			if source == "" {
 				return a.sendTouched(c.Context(), args[0], touched)
@@ -186,7 +189,8 @@ func (c checkpoint) write(next feed.ChangesetID) error {
 
 // followPublication sends a hint for each changeset, in order. It reports errors and
 // tries again.
-func (a hintSender) followPublication(ctx context.Context, endpoint string, p *feed.Publication, start checkpoint, every time.Duration, once bool) error {
+func (a hintSender) followPublication(ctx context.Context, endpoint string, p *feed.Publication, start checkpoint,
+	every time.Duration, once bool) error {
 	next, err := start.begin(ctx, p)
 	if err != nil {
 		return err
@@ -247,9 +251,11 @@ func (a hintSender) catchUp(ctx context.Context, endpoint string, p *feed.Public
 			return next, err
 		}
 		if a.asJSON {
-			err = cli.PrintJSON(a.w.Stdout, map[string]any{"changeset": next.String(), "triples": len(h.Changed), "skipped": h.Skipped, "affected": done.Affected, "queries": done.Queries, "all": h.All || done.All})
+			err = cli.PrintJSON(a.w.Stdout, map[string]any{"changeset": next.String(), "triples": len(h.Changed), "skipped": h.Skipped,
+				"affected": done.Affected, "queries": done.Queries, "all": h.All || done.All})
 		} else {
-			_, err = fmt.Fprintf(a.w.Stdout, "%s: %d triples changed, %d of %d queries may be affected\n", next, len(h.Changed), done.Affected, done.Queries)
+			_, err = fmt.Fprintf(a.w.Stdout, "%s: %d triples changed, %d of %d queries may be affected\n", next, len(h.Changed),
+				done.Affected, done.Queries)
 		}
 		if err != nil {
 			return next, err

@@ -49,7 +49,8 @@ func printResults(a *remote, c *cobra.Command, args []string) error {
 	return a.printResult(c.Context(), withParameters(path, map[string]any{"at": at, "seq": textOf(c, "seq")}), format)
 }
 
-var changesTable = row{use: "changes", short: "Compare states of a result", example: "freshet changes diff types --from 2026-11-01 --to 2026-12-01",
+var changesTable = row{use: "changes", short: "Compare states of a result",
+	example: "freshet changes diff types --from 2026-11-01 --to 2026-12-01",
 	rows: []row{
 		{use: "diff ID", short: "Print the rows added and removed between two states",
 			long: `Prints the net change of a query's result between two states. Rows that came and went in

@@ -42,7 +42,8 @@ func TestPastCommands(t *testing.T) {
 		"changes diff graph":                 "from",
 		"changes diff graph --from 3 --to 2": "exchange them",
 	} {
-		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" || !strings.Contains(stderr, want) {
+		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %q, %s, want %q", args, code, out, stderr, want)
 		}
 	}

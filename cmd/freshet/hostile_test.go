@@ -36,7 +36,8 @@ func TestHostileAnswerDoesNotHoldTheServer(t *testing.T) {
 	defer hostile.Close()
 	var endpoints []string
 	for _, name := range []string{"first", "second"} {
-		endpoints = append(endpoints, fmt.Sprintf(`{name: %s, url: "%s", slot: never, budget: 10m, timeout: 10m, max_columns: 1000000}`, name, hostile.URL))
+		endpoints = append(endpoints, fmt.Sprintf(`{name: %s, url: "%s", slot: never, budget: 10m, timeout: 10m, max_columns: 1000000}`,
+			name, hostile.URL))
 	}
 	addr := clitest.FreeAddr(t)
 	srv := clitest.Serve(t, binary(t), addr, t.TempDir(), "endpoints: ["+strings.Join(endpoints, ", ")+"]\n")

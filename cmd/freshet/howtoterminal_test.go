@@ -29,7 +29,8 @@ func (r *reader) environment(bench bool) (env []string) {
 	if bench {
 		program = both(r.t)
 	}
-	script := fmt.Sprintf("#!/bin/sh\nexport FRESHET_ENGINE=%s FRESHET_SERVER=http://%s\nexec %s \"$@\"\n", engine, r.move("127.0.0.1:8080"), program)
+	script := fmt.Sprintf("#!/bin/sh\nexport FRESHET_ENGINE=%s FRESHET_SERVER=http://%s\nexec %s \"$@\"\n", engine,
+		r.move("127.0.0.1:8080"), program)
 	dir := r.t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "freshet"), []byte(script), 0o755); err != nil {
 		r.t.Fatal(err)

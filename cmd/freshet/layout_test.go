@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"go/ast"
@@ -17,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/freshet/freshet/"
@@ -33,7 +33,8 @@ var mayImport = map[string][]string{
 	"scheduler/policy": {"diff", "registry", "scheduler/update", "scheduler/wic"},
 	"scheduler/hybrid": {"diff", "registry", "scheduler/policy", "scheduler/internal"},
 	// The plan knows policies only by their interface, and does not know the loop.
-	"scheduler/plan":   {"diff", "registry", "scheduler/policy", "scheduler/rounds", "scheduler/internal", "scheduler/cohort", "scheduler/proof"},
+	"scheduler/plan": {"diff", "registry", "scheduler/policy", "scheduler/rounds", "scheduler/internal", "scheduler/cohort",
+		"scheduler/proof"},
 	"scheduler/cohort": {"registry"},
 	// What is proved follows from events and positions alone.
 	"scheduler/proof": {"registry", "scheduler/internal"},
@@ -154,14 +155,16 @@ func TestServerWithoutPlots(t *testing.T) {
 		t.Fatalf("go list prints\n%s", out)
 	}
 	for _, d := range deps {
-		if strings.HasPrefix(d, module+"bench") || strings.Contains(d, "plot") || strings.HasPrefix(d, "gonum.org/") || strings.Contains(d, "/font") {
+		if strings.HasPrefix(d, module+"bench") || strings.Contains(d, "plot") || strings.HasPrefix(d, "gonum.org/") ||
+			strings.Contains(d, "/font") {
 			t.Errorf("freshet must not depend on %s", d)
 		}
 	}
 }
 
 // pure lists the packages that only compute: the caller passes times and slots.
-var pure = []string{"scheduler/policy", "scheduler/hybrid", "scheduler/rounds", "scheduler/rounds/interval", "scheduler/plan", "scheduler/cohort", "scheduler/proof", "endpoint/merge", "scheduler/update", "scheduler/wic", "notify/rule"}
+var pure = []string{"scheduler/policy", "scheduler/hybrid", "scheduler/rounds", "scheduler/rounds/interval", "scheduler/plan",
+	"scheduler/cohort", "scheduler/proof", "endpoint/merge", "scheduler/update", "scheduler/wic", "notify/rule"}
 
 // wallClock lists the functions of package time that read the clock or wait.
 var wallClock = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}
@@ -224,25 +227,71 @@ func f(context.Context, http.Handler) time.Time { return time.Now() }`, 0)
 // crash under the race detector; package bubble explains why.
 func TestBubbles(t *testing.T) {
 	seen := 0
-	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || filepath.Base(filepath.Dir(file)) == "bubble" {
-			if d != nil && d.Name() == "node_modules" {
-				return fs.SkipDir
-			}
-			return err
+	for file, text := range sources(t) {
+		if filepath.Base(filepath.Dir(file)) == "bubble" {
+			continue
 		}
-		text, err := os.ReadFile(file)
-		if bytes.Contains(text, []byte("synctest"+".Test(")) {
+		if strings.Contains(text, "synctest"+".Test(") {
 			t.Errorf("%s: use bubble.Test", file)
 		}
-		if bytes.Contains(text, []byte("bubble"+".Test(")) {
+		if strings.Contains(text, "bubble"+".Test(") {
 			seen++
 		}
+	}
+	if seen == 0 {
+		t.Error("no file has a bubble")
+	}
+}
+
+// mostColumns is how many characters a line of Go may have.
+const mostColumns = 140
+
+func TestLinesAreShort(t *testing.T) {
+	for file, text := range sources(t) {
+		for _, n := range longLines(text) {
+			t.Errorf("%s:%d has more than %d columns: break it", file, n, mostColumns)
+		}
+	}
+	long := strings.Repeat("ä", mostColumns+1)
+	if got := longLines("package x\n" + long + "\n" + long[2:]); !slices.Equal(got, []int{2}) {
+		t.Errorf("%v of three lines are long", got)
+	}
+}
+
+// longLines returns the numbers of the lines that have too many columns.
+func longLines(text string) (list []int) {
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		if len(line) > mostColumns && utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > mostColumns {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// sources returns the module's Go files with their paths.
+func sources(t *testing.T) map[string]string {
+	t.Helper()
+	list := map[string]string{}
+	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && d.Name() != "node_modules" {
+			return err
+		}
+		if d.IsDir() {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(file, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		list[file] = string(text)
 		return err
 	})
-	if err != nil || seen == 0 {
-		t.Errorf("%d files with bubbles: %v", seen, err)
+	if err != nil || len(list) < 100 {
+		t.Fatalf("%d files: %v", len(list), err)
 	}
+	return list
 }
 
 // mostMethods is how many methods a type may have; a larger one does too many things.
@@ -283,7 +332,8 @@ func TestTypesHaveFewMethods(t *testing.T) {
 			t.Errorf("%s has %d methods, at most %d are wanted: give some of them and their fields to a type of their own", typ, n, most)
 		}
 	}
-	for _, typ := range append(slices.Sorted(maps.Keys(smaller)), "scheduler.Loop", "scheduler/plan.Planner", "scheduler/plan.SlotBudget", "notify.Server", "store.DB", "web.call") {
+	for _, typ := range append(slices.Sorted(maps.Keys(smaller)), "scheduler.Loop", "scheduler/plan.Planner",
+		"scheduler/plan.SlotBudget", "notify.Server", "store.DB", "web.call") {
 		if methods[typ] == 0 {
 			t.Errorf("%s has no methods: does it have another name by now?", typ)
 		}

@@ -146,11 +146,13 @@ func TestHealth(t *testing.T) {
 		code, out, _ := runCLI(t, nil, "", "health", "--server", p.Url)
 		return code == cli.ExitOK && out == "ready\n"
 	})
-	if code, out, _ := runCLI(t, nil, "", "health", "--server", p.Url, "--json"); code != cli.ExitOK || out != `{"ready":true,"state":"ready"}`+"\n" {
+	if code, out, _ := runCLI(t, nil, "", "health", "--server", p.Url, "--json"); code != cli.ExitOK ||
+		out != `{"ready":true,"state":"ready"}`+"\n" {
 		t.Errorf("exit code %d, %s", code, out)
 	}
 	p.Kill()
-	if code, _, stderr := runCLI(t, nil, "", "health", "--server", p.Url); code != cli.ExitUnreachable || !strings.Contains(stderr, "freshet serve") {
+	if code, _, stderr := runCLI(t, nil, "", "health", "--server", p.Url); code != cli.ExitUnreachable || !strings.Contains(stderr,
+		"freshet serve") {
 		t.Errorf("without a server: exit code %d, %s", code, stderr)
 	}
 }

@@ -38,9 +38,11 @@ func TestMistakesAreAnswered(t *testing.T) {
 		{"serve --endpoint wikdata", nil, cli.ExitUsage, "freshet endpoint add --pack wikidata"},
 		{"serve --endpoint city", nil, cli.ExitUsage, `takes NAME=URL, not "city", such as coins=http`},
 		{"serve --endpoint city", nil, cli.ExitUsage, "there are packs: commons, dbpedia, "},
-		{"query list --server " + strings.Replace(plain.URL, "http:", "https:", 1), nil, cli.ExitUnreachable, "write http:// in place of https://"},
+		{"query list --server " + strings.Replace(plain.URL, "http:", "https:", 1), nil, cli.ExitUnreachable,
+			"write http:// in place of https://"},
 		{"query list --server " + closed.URL, nil, cli.ExitAuth, "set FRESHET_TOKEN"},
-		{"query list --server " + closed.URL, map[string]string{"FRESHET_TOKEN": "x"}, cli.ExitAuth, "does not know the token from FRESHET_TOKEN"},
+		{"query list --server " + closed.URL, map[string]string{"FRESHET_TOKEN": "x"}, cli.ExitAuth,
+			"does not know the token from FRESHET_TOKEN"},
 	} {
 		code, _, stderr := runCLI(t, x.env, "", strings.Fields(x.line)...)
 		if code != x.code || !strings.Contains(stderr, x.want) {
@@ -53,7 +55,8 @@ func TestMistakesAreAnswered(t *testing.T) {
 func TestUnknownVariablesAreNamed(t *testing.T) {
 	var stderr strings.Builder
 	environ := []string{"FRESHET_LISTN=x", "FRESHET_DATA=y", "FRESHET_TOKEN=z", "FRESHET_SERVICE_HOST=10.0.0.1", "HOME=/"}
-	w := &cli.Env{Stdin: strings.NewReader(""), Stdout: &strings.Builder{}, Stderr: &stderr, Getenv: func(string) string { return "" }, Environ: func() []string { return environ }}
+	w := &cli.Env{Stdin: strings.NewReader(""), Stdout: &strings.Builder{}, Stderr: &stderr,
+		Getenv: func(string) string { return "" }, Environ: func() []string { return environ }}
 	if code := runLine(t.Context(), []string{"config", "print"}, w); code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
@@ -99,7 +102,8 @@ func TestHintSaysWhereItBegins(t *testing.T) {
 	var stderr printed
 	ended := make(chan int, 1)
 	go func() {
-		ended <- runLine(ctx, []string{"hint", "things", "--changesets", dir, "--every", "1h"}, &cli.Env{Stdin: strings.NewReader(""), Stdout: &strings.Builder{}, Stderr: &stderr, Getenv: func(string) string { return "" }})
+		ended <- runLine(ctx, []string{"hint", "things", "--changesets", dir, "--every", "1h"}, &cli.Env{Stdin: strings.NewReader(""),
+			Stdout: &strings.Builder{}, Stderr: &stderr, Getenv: func(string) string { return "" }})
 	}()
 	clitest.Eventually(t, "where it begins", func() bool {
 		return strings.Contains(stderr.String(), "from 2026-11-24-10-000004 on") || len(ended) > 0

@@ -13,7 +13,8 @@ import (
 )
 
 // notifyFlag makes a new query or watch tell people its changes.
-var notifyFlag = option{name: "notify", value: texts(nil), usage: "address of a service that tells people its changes, e.g. https://ntfy.sh/TOPIC; may be given several times"}
+var notifyFlag = option{name: "notify", value: texts(nil), usage: "address of a service that tells people its changes, e.g. " +
+	"https://ntfy.sh/TOPIC; may be given several times"}
 
 var notifyTable = row{use: "notify", short: "Tell people the changes of a query: ntfy, Slack, Telegram, ...",
 	long: `Tells people what changes, in words, by ntfy, Gotify, Slack, Mattermost, Discord, Telegram,

@@ -14,7 +14,9 @@ import (
 func TestResultsOnATerminal(t *testing.T) {
 	const evil = "a\x1b[31m\u202eb"
 	bodies := map[string][2]string{
-		"/v1/queries/x/results":     {"application/sparql-results+json", `{"head":{"vars":["s","n"]},"results":{"bindings":[{"s":{"type":"literal","value":"a\u001b[31m\u202eb","xml:lang":"en"},"n":{"type":"uri","value":"http://x/1"}},{"n":{"type":"bnode","value":"b"}}]}}`},
+		"/v1/queries/x/results": {"application/sparql-results+json",
+			`{"head":{"vars":["s","n"]},"results":{"bindings":[{"s":{"type":"literal","value":"a\u001b[31m\u202eb","xml:lang":"en"},` +
+				`"n":{"type":"uri","value":"http://x/1"}},{"n":{"type":"bnode","value":"b"}}]}}`},
 		"/v1/queries/ask/results":   {"application/sparql-results+json", `{"head":{},"boolean":true}`},
 		"/v1/queries/x/results.csv": {"text/csv", "s,n\r\n" + evil + ",1\r\n"},
 		"/v1/queries/x/results.tsv": {"text/tab-separated-values", "?s\t?n\n" + evil + "\t1\n"},
@@ -53,7 +55,8 @@ func TestResultsOnATerminal(t *testing.T) {
 // Queries are listed in the order of their names, with the answers of ASK queries.
 func TestQueriesAreListedByName(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"queries":[{"id":"q_1","name":"zoo","form":"SELECT","rows":3},{"id":"q_2","form":"ASK","query":"ASK { ?a ?b ?c }","boolean":false},{"id":"q_3","name":"air","form":"ASK"}]}`))
+		_, _ = w.Write([]byte(`{"queries":[{"id":"q_1","name":"zoo","form":"SELECT","rows":3},{"id":"q_2","form":"ASK",` +
+			`"query":"ASK { ?a ?b ?c }","boolean":false},{"id":"q_3","name":"air","form":"ASK"}]}`))
 	}))
 	defer s.Close()
 	code, out, stderr := runCLI(t, nil, "", "query", "list", "--server", s.URL)

@@ -24,7 +24,8 @@ deadline: periodically, when a query changes, or when a change is predicted. Eac
 round is captured when all of its queries were executed within their intervals.
 Otherwise it expires, with a reason. Under the policies sedf, mrsf and medf (each
 np or p), intervals run ahead of other queries.`,
-	example: "freshet profile add --name oil --window 10m --item 'news on rates where headline contains oil' --item 'money on rates where headline contains oil'\n" +
+	example: "freshet profile add --name oil --window 10m --item 'news on rates where headline contains oil' --item 'money on " +
+		"rates where headline contains oil'\n" +
 		"freshet profile captures oil --state expired\nfreshet profile watch oil",
 	rows: []row{
 		{use: "add [FILE]", short: "Create a profile from flags or from the JSON in FILE (- for standard input)",
@@ -52,7 +53,8 @@ blanks in double quotes.`,
 			}},
 		{use: "show ID", short: "Show a profile", example: "freshet profile show oil", call: "GET /v1/profiles/{}", out: printMembers},
 		{use: "set ID", short: "Edit name, budget or weight", example: "freshet profile set oil --weight 3 --budget 4s",
-			call: "PATCH /v1/profiles/{}", body: somethingGiven("nothing to set: give --name, --budget or --weight"), out: printDone("edited"), flags: []option{
+			call: "PATCH /v1/profiles/{}", body: somethingGiven("nothing to set: give --name, --budget or --weight"),
+			out: printDone("edited"), flags: []option{
 				{name: "name", value: "", usage: "your name for the profile"},
 				{name: "budget", value: "", usage: "maximum execution seconds for it in a slot; 0s for no limit"},
 				{name: "weight", value: 1.0, usage: "importance beside other profiles"},

@@ -166,7 +166,8 @@ func listQueries(ctx context.Context, a *remote, r sending) error {
 	now := time.Now()
 	t := newColumns(a.w, "NAME\tENDPOINT\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tID\tWHY")
 	for _, q := range all {
-		t.row(show.Escape(label(&q)), q.Endpoint, q.State, sizeOf(&q), q.Changes, show.Ago(q.CheckedAt, now), show.Ago(q.ChangedAt, now), q.ID, why(&q))
+		t.row(show.Escape(label(&q)), q.Endpoint, q.State, sizeOf(&q), q.Changes, show.Ago(q.CheckedAt, now),
+			show.Ago(q.ChangedAt, now), q.ID, why(&q))
 	}
 	return t.Flush()
 }

@@ -41,12 +41,16 @@ func inCell(text string) string {
 
 // The page on the command line is made from the commands.
 func TestHelpIsInReference(t *testing.T) {
-	root := newRoot(&cli.Env{Stdin: strings.NewReader(""), Stdout: &strings.Builder{}, Stderr: &strings.Builder{}, Getenv: func(string) string { return "" }})
+	root := newRoot(&cli.Env{Stdin: strings.NewReader(""), Stdout: &strings.Builder{}, Stderr: &strings.Builder{},
+		Getenv: func(string) string { return "" }})
 	var b strings.Builder
-	b.WriteString("# Command line\n\nEvery command of `freshet`. `freshet COMMAND --help` shows the same. A test makes this page from the code.\n\n" +
+	b.WriteString("# Command line\n\nEvery command of `freshet`. `freshet COMMAND --help` shows the same. A test makes this " +
+		"page from the code.\n\n" +
 		"| exit code | meaning |\n|---|---|\n")
-	for code, meaning := range []string{cli.ExitOK: "success", cli.ExitFailure: "failure", cli.ExitUsage: "wrong usage, or a wrong configuration",
-		cli.ExitNotFound: "the server does not know what the command names", cli.ExitAuth: "the token is missing or wrong, or its role does not suffice",
+	for code, meaning := range []string{cli.ExitOK: "success", cli.ExitFailure: "failure",
+		cli.ExitUsage:    "wrong usage, or a wrong configuration",
+		cli.ExitNotFound: "the server does not know what the command names", cli.ExitAuth: "the token is missing or wrong, or its " +
+			"role does not suffice",
 		cli.ExitUnreachable: "the server cannot be reached"} {
 		fmt.Fprintf(&b, "| %d | %s |\n", code, meaning)
 	}
@@ -116,7 +120,8 @@ func helpOf(b *strings.Builder, c *cobra.Command, level int) {
 func flagTable(b *strings.Builder, set *pflag.FlagSet) {
 	b.WriteString("| flag | value | default | meaning |\n|---|---|---|---|\n")
 	set.VisitAll(func(f *pflag.Flag) {
-		kind := map[string]string{"bool": "", "int": "whole number", "uint64": "whole number", "float64": "number", "stringArray": "text, repeatable", "stringSlice": "list", "strings": "list", "string": "text"}
+		kind := map[string]string{"bool": "", "int": "whole number", "uint64": "whole number", "float64": "number",
+			"stringArray": "text, repeatable", "stringSlice": "list", "strings": "list", "string": "text"}
 		value, known := kind[f.Value.Type()]
 		if !known {
 			value = f.Value.Type()

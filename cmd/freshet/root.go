@@ -30,7 +30,8 @@ pushes what changed over WebSocket and Server-Sent Events.`,
 		hintCommand(w), configCommand(w), storeCommand(w), benchCommand(w), versionCommand(w))
 	for _, x := range []row{
 		queryTable, endpointTable, feedTable, profileTable, ruleTable, resultsRow, changesTable, metricsTable, watchRow, watchEntityRow,
-		watchClassRow, watchCategoryRow, subscriptionTable, notifyTable, webhookTable, letterTable, tokenTable, backupRow, healthRow, clusterTable,
+		watchClassRow, watchCategoryRow, subscriptionTable, notifyTable, webhookTable, letterTable, tokenTable, backupRow, healthRow,
+		clusterTable,
 	} {
 		root.AddCommand(clientCommand(w, x))
 	}

@@ -37,7 +37,8 @@ variables of a row, as in '?delay > 10 and ?line != "S1"', or the word changed.`
 			long: `Makes a rule and prints its id. Without a receiver, its alerts are shown by
 "rule show" and on the pages only. The secret that signs the messages of a webhook is
 printed once, to standard error (with --json it is in the object).`,
-			example: "freshet rule add late --query departures --when '?delay > 10' --notify https://ntfy.sh/city-a81b --quiet 22:00-07:00 --repeat 4h\n" +
+			example: "freshet rule add late --query departures --when '?delay > 10' --notify https://ntfy.sh/city-a81b --quiet " +
+				"22:00-07:00 --repeat 4h\n" +
 				"freshet rule add late --query departures --when '?delay > 10' --for 5m --label line=?line \\\n" +
 				"    --summary '?line is ?delay minutes late' --alertmanager http://127.0.0.1:9093",
 			call: "POST /v1/rules", arg: "name", body: newRule, out: printWith(printSaved), flags: slices.Concat(ruleFlags, receiverFlags)},
@@ -56,7 +57,8 @@ supposes that each result was confirmed all the time until the next change.`,
 			}},
 		{use: "show NAME", short: "Show a rule with its alerts and its history", example: "freshet rule show late",
 			call: "GET /v1/rules/{}", out: printWith(printRule)},
-		{use: "alerts NAME", short: "List the alerts that a rule has now", example: "freshet rule alerts late --state firing", call: "GET /v1/rules/{}/alerts",
+		{use: "alerts NAME", short: "List the alerts that a rule has now", example: "freshet rule alerts late --state firing",
+			call: "GET /v1/rules/{}/alerts",
 			out: printList("alerts", "SINCE\tSTATE\tALERT", func(v api.Alert) []any {
 				return []any{v.Since.UTC().Format(time.RFC3339), v.State, strings.TrimSpace(alertText(v.Labels, v.Summary))}
 			}), flags: []option{{name: "state", value: "", usage: "only this state: firing, pending"}}},
@@ -191,11 +193,13 @@ var receiverFlags = func() (list []option) {
 
 // quietFlags say when the receivers of the command are told something.
 var quietFlags = []option{
-	{name: "digest", value: "", usage: "with --notify or --email: one message for all, each 1h (1m to 24h), or each day at a time such as 08:00", member: "-"},
+	{name: "digest", value: "", usage: "with --notify or --email: one message for all, each 1h (1m to 24h), or each day at a " +
+		"time such as 08:00", member: "-"},
 	{name: "zone", value: "", usage: "with --notify or --email: time zone of the times, e.g. Europe/Berlin (default UTC)", member: "-"},
 	{name: "quiet", value: "", usage: "with --notify or --email: hours without messages, e.g. 22:00-07:00", member: "-"},
 	{name: "most", value: "", usage: "with --notify or --email: the largest number of messages in an hour", member: "-"},
-	{name: "repeat", value: "", usage: "with --notify, --email or --webhook: send what still fires again, e.g. 4h after the last message", member: "-"},
+	{name: "repeat", value: "", usage: "with --notify, --email or --webhook: send what still fires again, e.g. 4h after the " +
+		"last message", member: "-"},
 }
 
 // ruleLabels adds the labels of a rule.
@@ -282,7 +286,8 @@ func printSaved(a *remote, v api.Rule) error {
 }
 
 func printTrial(a *remote, v api.RuleTrial) error {
-	fmt.Fprintf(a.w.Stdout, "would have fired %s since %s, in %s\n", show.Quantity(int(v.Fired), "time"), v.From.UTC().Format(time.RFC3339), show.Quantity(v.Changes, "change"))
+	fmt.Fprintf(a.w.Stdout, "would have fired %s since %s, in %s\n", show.Quantity(int(v.Fired), "time"),
+		v.From.UTC().Format(time.RFC3339), show.Quantity(v.Changes, "change"))
 	printEvents(a, v.History)
 	if v.Problem != "" {
 		fmt.Fprintln(a.w.Stdout, show.Escape(v.Problem))

@@ -26,7 +26,8 @@ func TestRuleRemoveLocal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		edit := registry.RuleEdit{Put: []registry.Rule{{ID: "rule_a", Caller: "x", RuleSettings: registry.RuleSettings{Name: "late"}}, {ID: "rule_b", Caller: "y", RuleSettings: registry.RuleSettings{Name: "late"}}}}
+		edit := registry.RuleEdit{Put: []registry.Rule{{ID: "rule_a", Caller: "x", RuleSettings: registry.RuleSettings{Name: "late"}},
+			{ID: "rule_b", Caller: "y", RuleSettings: registry.RuleSettings{Name: "late"}}}}
 		if err := db.Rules.EditRules(&edit); err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,8 @@ func TestRuleRemoveLocal(t *testing.T) {
 			t.Fatal(err)
 		}
 		code, said := remove("late")
-		if want := map[bool]string{false: "use an id: rule_a rule_b", true: "node of a cluster"}[node]; code == 0 || !strings.Contains(said, want) {
+		if want := map[bool]string{false: "use an id: rule_a rule_b", true: "node of a cluster"}[node]; code == 0 ||
+			!strings.Contains(said, want) {
 			t.Errorf("%d %s", code, said)
 		}
 		if node {
@@ -69,7 +71,8 @@ func TestRuleRemoveLocal(t *testing.T) {
 func TestExportMovesRules(t *testing.T) {
 	w := newTown(t, "websub: {allow_callback_networks: [127.0.0.0/8]}\n")
 	w.must(t, "SELECT ?s ?v { ?s <http://x/v> ?v }", "query", "add", "--endpoint", "city", "--name", "values", "-")
-	w.must(t, "", "rule", "add", "high", "--query", "values", "--when", "?v > 1", "--for", "10m", "--webhook", "http://127.0.0.1:9/hook", "--summary", "?s")
+	w.must(t, "", "rule", "add", "high", "--query", "values", "--when", "?v > 1", "--for", "10m", "--webhook",
+		"http://127.0.0.1:9/hook", "--summary", "?s")
 	w.must(t, "", "rule", "add", "some", "--query", "values", "--when", "rows > 0")
 	w.must(t, "", "rule", "pause", "high")
 	w.must(t, "ASK {}", "query", "add", "--endpoint", "city", "--name", "lost", "-")
@@ -118,7 +121,8 @@ func TestExportMovesRules(t *testing.T) {
 	if err != nil || n != (exchange.Counts{Added: 1, There: 1, Refused: 6}) {
 		t.Errorf("%+v, %v\n%s", n, err, said.String())
 	}
-	for _, want := range []string{"line 2: ", "line 3: ", "line 4: ", "line 5: ", "line 6: ", "the secret of the webhook is missing", "line 7: ", "no query q_none"} {
+	for _, want := range []string{"line 2: ", "line 3: ", "line 4: ", "line 5: ", "line 6: ", "the secret of the webhook is missing",
+		"line 7: ", "no query q_none"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("no %q in\n%s", want, said.String())
 		}

@@ -116,7 +116,8 @@ func (o sparqlOptions) check() error {
 	for _, path := range o.load {
 		if info, err := os.Stat(path); err != nil {
 			return cli.UsageErrorf("--load: %v", err)
-		} else if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 || !slices.Contains([]string{"nt", "nq", "ttl", "rdf"}, format(path)) {
+		} else if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 || !slices.Contains([]string{"nt", "nq", "ttl", "rdf"},
+			format(path)) {
 			return cli.UsageErrorf("--load: %s is not a file whose name ends in .nt, .nq, .ttl or .rdf, also with .gz", path)
 		}
 	}

@@ -59,7 +59,8 @@ func newStalledWorld(t *testing.T) *stalledWorld {
 	t.Cleanup(endpoint.Close)
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "freshet.yaml")
-	if err := os.WriteFile(conf, fmt.Appendf(nil, "listen: 127.0.0.1:0\ndata: %s\nendpoints:\n  - {name: e, url: %q, slot: never, budget: 60s, policy: rr}\n", filepath.Join(dir, "data"), endpoint.URL), 0o600); err != nil {
+	if err := os.WriteFile(conf, fmt.Appendf(nil, "listen: 127.0.0.1:0\ndata: %s\nendpoints:\n  - {name: e, url: %q, slot: "+
+		"never, budget: 60s, policy: rr}\n", filepath.Join(dir, "data"), endpoint.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w.srv = clitest.Start(t, binary(t), "serve", "--config", conf)
@@ -191,7 +192,8 @@ func TestStalledReaders(t *testing.T) {
 		{"snapshot SSE", false, func(w *stalledWorld) { w.ask("/v1/queries/"+w.id+"/changes", sse) }},
 		{"all changes SSE", true, func(w *stalledWorld) { w.ask("/v1/changes", sse) }},
 		{"delta WebSocket", true, func(w *stalledWorld) {
-			w.socket("/v1/live", 2, `{"type":"init"}`, fmt.Sprintf(`{"type":"subscribe","id":"a","query":%q,"resume":{"epoch":%q,"seq":%d}}`, w.id, w.epoch, w.seq))
+			w.socket("/v1/live", 2, `{"type":"init"}`, fmt.Sprintf(`{"type":"subscribe","id":"a","query":%q,"resume":{"epoch":%q,`+
+				`"seq":%d}}`, w.id, w.epoch, w.seq))
 		}},
 		{"snapshot WebSocket", false, func(w *stalledWorld) {
 			w.socket("/v1/live", 2, `{"type":"init"}`, fmt.Sprintf(`{"type":"subscribe","id":"a","query":%q}`, w.id))

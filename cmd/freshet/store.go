@@ -108,7 +108,8 @@ func storeCommand(w *cli.Env) *cobra.Command {
 type withStore func(do func(*store.DB) error) error
 
 func exportCommand(w *cli.Env, open withStore) *cobra.Command {
-	return &cobra.Command{Use: "export", Short: "Print endpoints, tokens, registrations, profiles and alert rules, one JSON object a line", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "export", Short: "Print endpoints, tokens, registrations, profiles and alert rules, one JSON " +
+		"object a line", Args: cobra.NoArgs,
 		Long: `Prints what was configured and registered: endpoints, tokens (their hashes), queries with
 their holders, profiles, and alert rules. The output contains the secrets of endpoints and of the
 webhooks of rules. It contains neither results nor history nor alerts nor subscriptions, such as webhooks,
@@ -122,7 +123,8 @@ subscriptions are left out. Rules whose query was released are left out, too.`,
 				}
 				left, err := exchange.LeftOut(db)
 				if left > 0 {
-					fmt.Fprintf(w.Stderr, "%s left out: webhooks, receivers of people, visitors and the like are in a backup only\n", show.Quantity(left, "subscription"))
+					fmt.Fprintf(w.Stderr, "%s left out: webhooks, receivers of people, visitors and the like are in a backup only\n",
+						show.Quantity(left, "subscription"))
 				}
 				return err
 			})
@@ -130,7 +132,8 @@ subscriptions are left out. Rules whose query was released are left out, too.`,
 }
 
 func importCommand(w *cli.Env, data *string) *cobra.Command {
-	return &cobra.Command{Use: "import FILE", Short: "Add what an export contains (- for standard input); existing objects stay", Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: "import FILE", Short: "Add what an export contains (- for standard input); existing objects stay",
+		Args: cobra.ExactArgs(1),
 		Long: `Adds line by line what 'freshet store export' printed. Query texts are analysed as in a
 registration. Alert rules are evaluated from the results that their queries get, and paused ones
 stay paused. A line that cannot be registered is reported and skipped, and the exit code is 1.`,

@@ -44,7 +44,8 @@ var subscriptionTable = row{use: "subscription", short: "List and manage the sub
 receivers of alerts (al_…), and clients that are connected now (live_…) by
 WebSocket, event stream (sse) or SEPA. An admin sees all of them, other callers see
 their own.`,
-	example: "freshet subscription list --state disabled\nfreshet subscription show wh_4kq…\nfreshet subscription pause live_2xr…\nfreshet subscription drop wh_4kq…",
+	example: "freshet subscription list --state disabled\nfreshet subscription show wh_4kq…\nfreshet subscription pause " +
+		"live_2xr…\nfreshet subscription drop wh_4kq…",
 	rows: []row{
 		{use: "list", short: "List subscriptions", example: "freshet subscription list --way webhook --state disabled",
 			call: "GET /v1/subscriptions", out: subscriptionsIn("subscriptions"), flags: []option{

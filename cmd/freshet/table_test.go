@@ -32,7 +32,8 @@ func TestRequestsOfRows(t *testing.T) {
 	}
 	const all = "--name n --min-interval 1m --weight 1.5 --public --tag a,b --tag c --graph a,b --most 3 --run"
 	for _, x := range []struct{ call, line, want string }{
-		{"POST", "do x/y " + all, `POST /v1/things/x%2Fy?run=true {"graph":["a,b"],"min_interval":"1m","name":"n","public":true,"tags":["a","b","c"],"weight":1.5}`},
+		{"POST", "do x/y " + all, `POST /v1/things/x%2Fy?run=true {"graph":["a,b"],"min_interval":"1m","name":"n","public":true,` +
+			`"tags":["a","b","c"],"weight":1.5}`},
 		{"GET", "do x " + all, `GET /v1/things/x?graph=a%2Cb&min_interval=1m&name=n&public=true&run=true&tags=a&tags=b&tags=c&weight=1.5 `},
 		{"PATCH", "do x", `PATCH /v1/things/x {}`},
 		{"PATCH", "do x --name=", `PATCH /v1/things/x {"name":""}`},
@@ -48,7 +49,8 @@ func TestRequestsOfRows(t *testing.T) {
 			w.WriteHeader(http.StatusNoContent)
 			got = append(got, r.Method+" "+r.RequestURI+" "+string(body))
 		}))
-		w := &cli.Env{Stdin: strings.NewReader(""), Stdout: &strings.Builder{}, Stderr: &strings.Builder{}, Getenv: func(string) string { return "" }}
+		w := &cli.Env{Stdin: strings.NewReader(""), Stdout: &strings.Builder{}, Stderr: &strings.Builder{},
+			Getenv: func(string) string { return "" }}
 		c := clientCommand(w, row{use: "things", rows: done(x.call)})
 		c.SetArgs(append(strings.Fields(x.line), "--server", s.URL))
 		if err := c.ExecuteContext(t.Context()); err != nil {

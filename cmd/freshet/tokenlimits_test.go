@@ -43,7 +43,8 @@ endpoints: [{name: city, url: "http://127.0.0.1:1/sparql", slot: never}]
 		switch resp, body := post(app, n); {
 		case resp.StatusCode == http.StatusCreated:
 			held++
-		case resp.StatusCode == http.StatusForbidden && strings.Contains(body, "/problems/quota") && strings.Contains(body, "limits.token_queries"):
+		case resp.StatusCode == http.StatusForbidden && strings.Contains(body, "/problems/quota") && strings.Contains(body,
+			"limits.token_queries"):
 			refused++
 		case resp.StatusCode == http.StatusTooManyRequests && strings.Contains(body, "/problems/rate") && resp.Header.Get("Retry-After") == "1":
 			slowed++

@@ -18,7 +18,8 @@ const graph = "http://example.org/g"
 func onVirtuoso(t *testing.T, settings string) (town, *virtuosotest.Server) {
 	t.Helper()
 	v := virtuosotest.Start(t, virtuosotest.Options{MaxRows: 50})
-	srv := clitest.Serve(t, binary(t), clitest.FreeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \""+v.URL+"\", slot: never, policy: rr, budget: 2m, default_graph_uri: [\""+graph+"\"]"+settings+"}]\n")
+	srv := clitest.Serve(t, binary(t), clitest.FreeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \""+v.URL+
+		"\", slot: never, policy: rr, budget: 2m, default_graph_uri: [\""+graph+"\"]"+settings+"}]\n")
 	return town{clitest.Town{Env: map[string]string{"FRESHET_SERVER": srv.Url}, Endpoint: v.URL}}, v
 }
 

@@ -89,7 +89,8 @@ func (a *remote) watched(name string, e client.Event, rows int) error {
 		if e.Delta.Form == diff.Ask {
 			of = ""
 		}
-		fmt.Fprintf(a.w.Stdout, "%s %s %s: %s%s\n", show.Clock(e.CheckedAt), show.Escape(name), e.State.Position(), show.DeltaSize(e.Delta, p), of)
+		fmt.Fprintf(a.w.Stdout, "%s %s %s: %s%s\n", show.Clock(e.CheckedAt), show.Escape(name), e.State.Position(),
+			show.DeltaSize(e.Delta, p), of)
 		show.PrintDelta(a.w.Stdout, e.Delta, rows, p)
 	case client.Status:
 		fmt.Fprintln(a.w.Stderr, statusLine(e))

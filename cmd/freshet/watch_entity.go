@@ -48,15 +48,18 @@ var watchClassRow = row{use: "watch-class IRI", short: "Watch the instances of a
 from an instance to the class is rdf:type, or P31 on Wikidata, unless --property names
 another one.`,
 	example: "freshet watch-class http://dbpedia.org/ontology/Volcano --preview\nfreshet watch-class Q8072 --follow",
-	call:    "POST /v1/watches", arg: "iri", body: watchOf(watch.Instances), out: registerWatch, one: []string{"follow preview"}, flags: append(memberFlags, watchFlags...)}
+	call:    "POST /v1/watches", arg: "iri", body: watchOf(watch.Instances), out: registerWatch, one: []string{"follow preview"},
+	flags: append(memberFlags, watchFlags...)}
 
 var watchCategoryRow = row{use: "watch-category IRI", short: "Watch the members of a category",
 	long: `Registers a query for the members of a category and prints its id. The property that leads
 from a member to the category is dcterms:subject, unless --property names another one.`,
 	example: "freshet watch-category http://dbpedia.org/resource/Category:Ulm",
-	call:    "POST /v1/watches", arg: "iri", body: watchOf(watch.Members), out: registerWatch, one: []string{"follow preview"}, flags: append(memberFlags, watchFlags...)}
+	call:    "POST /v1/watches", arg: "iri", body: watchOf(watch.Members), out: registerWatch, one: []string{"follow preview"},
+	flags: append(memberFlags, watchFlags...)}
 
-var memberFlags = []option{{name: "property", value: texts(nil), usage: "the property that leads from a member to IRI", member: "properties"}}
+var memberFlags = []option{{name: "property", value: texts(nil), usage: "the property that leads from a member to IRI",
+	member: "properties"}}
 
 var watchFlags = []option{
 	{name: "labels", value: commaTexts(nil), usage: "languages of labels, best first (default en)"},

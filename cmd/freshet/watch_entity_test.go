@@ -22,13 +22,17 @@ import (
 // categories. TestHowTo follows an entity.
 func TestWatchCommands(t *testing.T) {
 	w := newTown(t, "")
-	w.Update(t, `PREFIX : <http://x/> INSERT DATA { :a a :C ; <http://purl.org/dc/terms/subject> :k . :b a :C . :a :knows :b . :a <http://www.w3.org/2000/01/rdf-schema#label> "Anna"@de, "Ann"@en }`)
+	w.Update(t, `PREFIX : <http://x/> INSERT DATA { :a a :C ; <http://purl.org/dc/terms/subject> :k . :b a :C . :a :knows :b . `+
+		`:a <http://www.w3.org/2000/01/rdf-schema#label> "Anna"@de, "Ann"@en }`)
 	for _, x := range []struct {
 		args, want string
 	}{
-		{"watch-class http://x/C", "the instances of C\nat city: SELECT ?instance WHERE { ?instance <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://x/C> }\nnow 2 rows"},
-		{"watch-category http://x/k", "the members of k\nat city: SELECT ?member WHERE { ?member <http://purl.org/dc/terms/subject> <http://x/k> }\nnow 1 row"},
-		{"watch-category http://x/b --property http://x/knows", "the members of b\nat city: SELECT ?member WHERE { ?member <http://x/knows> <http://x/b> }\nnow 1 row"},
+		{"watch-class http://x/C", "the instances of C\nat city: SELECT ?instance WHERE { ?instance " +
+			"<http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://x/C> }\nnow 2 rows"},
+		{"watch-category http://x/k", "the members of k\nat city: SELECT ?member WHERE { ?member " +
+			"<http://purl.org/dc/terms/subject> <http://x/k> }\nnow 1 row"},
+		{"watch-category http://x/b --property http://x/knows", "the members of b\nat city: SELECT ?member WHERE { ?member " +
+			"<http://x/knows> <http://x/b> }\nnow 1 row"},
 		{"watch-entity http://x/a --labels de --within http://x/", "all properties of Anna\n"},
 		{"watch-entity http://x/a --incoming", "everything that refers to Ann\n"},
 		{"watch-entity http://x/b --both --property http://x/knows", "knows of b, and everything that refers to b by knows\n"},
@@ -53,7 +57,8 @@ func TestWatchCommands(t *testing.T) {
 		"watch-class http://x/C --property one":        "properties.0",
 		"watch-entity":                                 "IRI is missing",
 	} {
-		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" || !strings.Contains(stderr, want) {
+		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %q, %s, want %q", args, code, out, stderr, want)
 		}
 	}
@@ -75,7 +80,8 @@ func TestLongManyWatchesFewRequests(t *testing.T) {
 		r.Out.URL.Path = at.Path
 	}})
 	t.Cleanup(proxy.Close)
-	srv := clitest.Serve(t, bin, clitest.FreeAddr(t), t.TempDir(), "endpoints: [{name: e, url: \""+proxy.URL+"/sparql\", slot: never, policy: rr, merge: values, budget: 1h}]\n")
+	srv := clitest.Serve(t, bin, clitest.FreeAddr(t), t.TempDir(), "endpoints: [{name: e, url: \""+proxy.URL+
+		"/sparql\", slot: never, policy: rr, merge: values, budget: 1h}]\n")
 	w := town{clitest.Town{Env: map[string]string{"FRESHET_SERVER": srv.Url}, Endpoint: engine.Url}}
 	const entities = 2500
 	registerAll(t, srv.Url, entities)
@@ -110,7 +116,8 @@ func registerAll(t *testing.T, server string, entities int) {
 		all.Go(func() {
 			for i := next.Add(1); i <= int64(entities); i = next.Add(1) {
 				iri := fmt.Sprintf("http://x.example/e%d", i)
-				for _, x := range []watch.Watch{{IRI: iri}, {IRI: iri, Direction: watch.Both}, {IRI: iri, Properties: []string{"http://x.example/p"}}, {Kind: watch.Instances, IRI: fmt.Sprintf("Q%d", i)}} {
+				for _, x := range []watch.Watch{{IRI: iri}, {IRI: iri, Direction: watch.Both},
+					{IRI: iri, Properties: []string{"http://x.example/p"}}, {Kind: watch.Instances, IRI: fmt.Sprintf("Q%d", i)}} {
 					asked := struct {
 						watch.Watch
 						Endpoint string `json:"endpoint"`

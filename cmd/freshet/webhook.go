@@ -16,9 +16,11 @@ import (
 )
 
 var webhookTable = row{use: "webhook", short: "Send changes to a URL (Standard Webhooks)",
-	example: "freshet webhook add --query prices https://shop.example.org/freshet\nfreshet webhook rotate wh_4kq… --grace 1h\nfreshet webhook replay wh_4kq…",
+	example: "freshet webhook add --query prices https://shop.example.org/freshet\nfreshet webhook rotate wh_4kq… --grace " +
+		"1h\nfreshet webhook replay wh_4kq…",
 	rows: []row{
-		{use: "add URL", short: "Register a webhook; its secret is shown once", example: "freshet webhook add https://app.example.org/hook --query types",
+		{use: "add URL", short: "Register a webhook; its secret is shown once",
+			example: "freshet webhook add https://app.example.org/hook --query types",
 			long: `Registers a webhook and prints its id. The secret that signs its messages is printed
 once, to standard error (with --json both are in the object). The URL receives
 messages of type webhook.verify until it answers 2xx.`,
@@ -42,7 +44,8 @@ messages of type webhook.verify until it answers 2xx.`,
 				{name: "message", value: "", usage: "only this dead letter (msg_…)", member: "id"},
 				{name: "after", value: "", usage: "everything that changed after this position (epoch:number)"},
 			}},
-		{use: "rm ID...", short: "End a webhook", example: "freshet webhook rm wh_4kq…", call: "DELETE /v1/webhooks/{}", out: printDone("is removed")},
+		{use: "rm ID...", short: "End a webhook", example: "freshet webhook rm wh_4kq…", call: "DELETE /v1/webhooks/{}",
+			out: printDone("is removed")},
 	}}
 
 // webhookFilter adds the filter to a new webhook.
@@ -78,7 +81,8 @@ var tokenTable = row{use: "token", short: "Manage tokens", example: tokenExample
 	{use: "rm NAME", short: "Revoke a token", example: "freshet token rm shop", call: "DELETE /v1/tokens/{}", out: printDone("is revoked")},
 }}
 
-const tokenExamples = "freshet token add --local ops --role admin     the first one: prints what goes into the file\nfreshet token add shop --role app"
+const tokenExamples = "freshet token add --local ops --role admin     the first one: prints what goes into the " +
+	"file\nfreshet token add shop --role app"
 
 func addToken(a *remote, c *cobra.Command, args []string) error {
 	name, role := args[0], textOf(c, "role")

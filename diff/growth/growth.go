@@ -53,7 +53,8 @@ func Check(t testing.TB, inputs ...Input) {
 		}
 	}
 	if spent > MostTime || memory > Most {
-		t.Errorf("cost grows too fast: processor time with exponent %.2f, at most %.1f; memory with %.2f, at most %.1f", spent, MostTime, memory, Most)
+		t.Errorf("cost grows too fast: processor time with exponent %.2f, at most %.1f; memory with %.2f, at most %.1f", spent,
+			MostTime, memory, Most)
 	}
 }
 

@@ -34,7 +34,8 @@ func BenchmarkEvents(b *testing.B) {
 			b.Fatal(err)
 		}
 		n := 0
-		err = f.Follow(b.Context(), `{"id":[{"topic":"`+stream.Topic+`","partition":0,"offset":2}],"seen":{"`+stream.Topic+`/0":{"offset":1,"time":"2020-01-01T00:00:00Z"}}}`, func(x Batch) error {
+		err = f.Follow(b.Context(), `{"id":[{"topic":"`+stream.Topic+`","partition":0,"offset":2}],"seen":{"`+stream.Topic+
+			`/0":{"offset":1,"time":"2020-01-01T00:00:00Z"}}}`, func(x Batch) error {
 			if n += len(x.Events); n >= 1000 {
 				return end
 			}
@@ -50,7 +51,9 @@ func BenchmarkEvents(b *testing.B) {
 func TestFloodNeedsLittleMemory(t *testing.T) {
 	million := `<uri:s> <uri:p> ` + strings.Repeat("1,", 1_000_000) + "1 ."
 	huge := `"` + strings.Repeat("x", 9<<20) + `"`
-	small := fmt.Sprintf("data: {\"$schema\":\"/mediawiki/wikibase/entity/rdf_change/2.0.0\",\"entity_id\":\"Q1\",\"operation\":\"diff\",\"sequence\":0,\"sequence_length\":1,\"meta\":{\"domain\":\"www.wikidata.org\"},\"rdf_added_data\":{\"mime_type\":\"text/turtle\",\"data\":%q}}\n\n", "<uri:s> <uri:p> 1 .")
+	small := fmt.Sprintf(`data: {"$schema":"/mediawiki/wikibase/entity/rdf_change/2.0.0","entity_id":"Q1","operation":"diff",`+
+		`"sequence":0,"sequence_length":1,"meta":{"domain":"www.wikidata.org"},`+
+		`"rdf_added_data":{"mime_type":"text/turtle","data":%q}}`+"\n\n", "<uri:s> <uri:p> 1 .")
 	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
 		for n := range 8 {
 			edit(2*n+1, "diff", "rdf_added_data", turtle(million)).write(w)

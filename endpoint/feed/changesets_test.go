@@ -49,14 +49,16 @@ func TestChangesets(t *testing.T) {
 			p    sparql.Pattern
 			want Reach
 		}{
-			{sparql.Pattern{Subject: "<http://a>", Object: `"x`}, Matched}, {sparql.Pattern{Subject: "<http://r>"}, Matched}, {sparql.Pattern{Subject: "<http://c>", Object: "<http://old>"}, Matched},
+			{sparql.Pattern{Subject: "<http://a>", Object: `"x`}, Matched}, {sparql.Pattern{Subject: "<http://r>"}, Matched},
+			{sparql.Pattern{Subject: "<http://c>", Object: "<http://old>"}, Matched},
 			{sparql.Pattern{Subject: "<http://c>", Predicate: "<http://other>"}, Possible}, {sparql.Pattern{Subject: "<http://d>"}, None},
 		} {
 			if got := e.Reach([]sparql.Pattern{c.p}); got != c.want {
 				t.Errorf("%+v: %d, want %d", c.p, got, c.want)
 			}
 		}
-		if slices.ContainsFunc(e.Added, sparql.Pattern{Subject: "<http://r>"}.Matches) || slices.ContainsFunc(e.Removed, sparql.Pattern{Subject: "<http://a>"}.Matches) || e.Edit.Text != "changeset 2026-01-02-03-000001" {
+		if slices.ContainsFunc(e.Added, sparql.Pattern{Subject: "<http://r>"}.Matches) || slices.ContainsFunc(e.Removed,
+			sparql.Pattern{Subject: "<http://a>"}.Matches) || e.Edit.Text != "changeset 2026-01-02-03-000001" {
 			t.Errorf("%+v", e)
 		}
 		if !b.Events[1].All || !b.Events[2].All {
@@ -66,7 +68,8 @@ func TestChangesets(t *testing.T) {
 		if b, err = caughtUp(t, d, b.Cursor); err != nil || !strings.Contains(b.Gap, "has nothing between") {
 			t.Errorf("%+v, %v", b, err)
 		}
-		for _, name := range []string{"03/000001.clear.nt", "03/000001.removed.nt", "03/000001.added.nt", "04/000000.added.nt", "04/000001.removed.nt.gz"} {
+		for _, name := range []string{"03/000001.clear.nt", "03/000001.removed.nt", "03/000001.added.nt", "04/000000.added.nt",
+			"04/000001.removed.nt.gz"} {
 			os.Remove(filepath.Join(dir, "2026/01/02", name))
 		}
 	}
@@ -93,7 +96,8 @@ func TestLostChangesets(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(dir, "lastPublishedFile.txt"), []byte("2026-01-02-"+strings.ReplaceAll(c.last, "/", "-")), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "lastPublishedFile.txt"), []byte("2026-01-02-"+strings.ReplaceAll(c.last, "/", "-")),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 		b, err := caughtUp(t, Definition{Kind: Changesets, URL: dir}, strings.ReplaceAll(c.cursor, "/", "-"))

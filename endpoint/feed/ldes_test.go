@@ -22,7 +22,8 @@ import (
 func TestRealLDES(t *testing.T) {
 	testData(t, "ldes/mock-ldes.ttl")
 	dir := filepath.Join(os.Getenv("FRESHET_TEST_DATA"), "feeds", "ldes")
-	for _, name := range []string{"mock-ldes.ttl", "mock-ldes-linked-list.ttl", "mock-calendar-ldes.ttl", "mock-ldes-inbetween.ttl", "mock-ldes-reverse.ttl", "mock-ldes-minimal-view.ttl", "mock-ldes-atypical.ttl"} {
+	for _, name := range []string{"mock-ldes.ttl", "mock-ldes-linked-list.ttl", "mock-calendar-ldes.ttl", "mock-ldes-inbetween.ttl",
+		"mock-ldes-reverse.ttl", "mock-ldes-minimal-view.ttl", "mock-ldes-atypical.ttl"} {
 		files, _ := filepath.Glob(filepath.Join(dir, strings.TrimSuffix(name, ".ttl")+"-[0-9]*.ttl"))
 		files = append(files, filepath.Join(dir, name))
 		want := map[string]bool{}
@@ -33,7 +34,8 @@ func TestRealLDES(t *testing.T) {
 			}
 			for _, l := range strings.Split(string(text), "\n") {
 				if l = strings.TrimSpace(l); strings.HasPrefix(l, "tree:member ") {
-					for _, m := range strings.FieldsFunc(strings.TrimPrefix(l, "tree:member "), func(r rune) bool { return strings.ContainsRune("<>,. ;", r) }) {
+					for _, m := range strings.FieldsFunc(strings.TrimPrefix(l, "tree:member "),
+						func(r rune) bool { return strings.ContainsRune("<>,. ;", r) }) {
 						want[m] = true
 					}
 				}
@@ -69,8 +71,10 @@ func TestRealLDES(t *testing.T) {
 				p    sparql.Pattern
 				want Reach
 			}{
-				{sparql.Pattern{Subject: "<" + m + ">", Predicate: "<http://example.org/prop2>", Object: `"value`}, Matched}, {sparql.Pattern{Subject: "<" + of + ">", Object: `"value`}, Matched},
-				{sparql.Pattern{Subject: "<" + of + ">", Predicate: "<http://example.org/old>"}, Possible}, {sparql.Pattern{Subject: "<http://example.org/x>"}, None},
+				{sparql.Pattern{Subject: "<" + m + ">", Predicate: "<http://example.org/prop2>", Object: `"value`}, Matched},
+				{sparql.Pattern{Subject: "<" + of + ">", Object: `"value`}, Matched},
+				{sparql.Pattern{Subject: "<" + of + ">", Predicate: "<http://example.org/old>"}, Possible},
+				{sparql.Pattern{Subject: "<http://example.org/x>"}, None},
 			} {
 				if r := e.Reach([]sparql.Pattern{c.p}); r != c.want {
 					t.Errorf("%s: %s: %+v: %d, want %d", name, m, c.p, r, c.want)
@@ -118,7 +122,9 @@ func (p *pages) serve(t *testing.T) *server {
 		}
 		w.Header().Set("ETag", etag)
 		w.Header().Set("Content-Type", "text/turtle")
-		fmt.Fprint(w, "@prefix ldes: <https://w3id.org/ldes#> . @prefix tree: <https://w3id.org/tree#> . @prefix ex: <http://example.org/> . </s> a ldes:EventStream ; ldes:versionOfPath ex:of ; ldes:timestampPath ex:at ; ldes:transactionPath ex:tx ; ldes:transactionFinalizedPath ex:done .\n"+text)
+		fmt.Fprint(w, "@prefix ldes: <https://w3id.org/ldes#> . @prefix tree: <https://w3id.org/tree#> . @prefix ex: "+
+			"<http://example.org/> . </s> a ldes:EventStream ; ldes:versionOfPath ex:of ; ldes:timestampPath ex:at ; "+
+			"ldes:transactionPath ex:tx ; ldes:transactionFinalizedPath ex:done .\n"+text)
 	})
 }
 
@@ -194,7 +200,8 @@ func TestDescribedByTheRoot(t *testing.T) {
 		return "@prefix ldes: <https://w3id.org/ldes#> . @prefix tree: <https://w3id.org/tree#> . @prefix ex: <http://example.org/> .\n" + text
 	}
 	text := map[string]string{
-		"/s": file("</s> a ldes:EventStream ; ldes:versionOfPath ex:of ; ldes:timestampPath ex:at ; ldes:transactionPath ex:tx ; ldes:transactionFinalizedPath ex:done . </s> tree:relation [ tree:node </a> ] ."),
+		"/s": file("</s> a ldes:EventStream ; ldes:versionOfPath ex:of ; ldes:timestampPath ex:at ; ldes:transactionPath ex:tx ; " +
+			"ldes:transactionFinalizedPath ex:done . </s> tree:relation [ tree:node </a> ] ."),
 		"/a": file(member(1, "")),
 	}
 	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
@@ -229,7 +236,10 @@ func TestDescribedByTheRoot(t *testing.T) {
 	}
 	text["/a"] += "</s> tree:member </m5> .\n"
 	d.URL = s.URL + "/s"
-	if b, err = caughtUp(t, d, start.Cursor); err != nil || !slices.ContainsFunc(b.Events, func(e Event) bool { return e.All && strings.HasSuffix(e.Edit.Text, "/m5") }) {
+	if b, err = caughtUp(t, d, start.Cursor); err != nil || !slices.ContainsFunc(b.Events, func(e Event) bool {
+		return e.All &&
+			strings.HasSuffix(e.Edit.Text, "/m5")
+	}) {
 		t.Errorf("no triples: %+v, %v", b.Events, err)
 	}
 	for _, to := range []string{"https://elsewhere.example/x", strings.Replace(s.URL, "http:", "https:", 1) + "/b"} {
@@ -282,7 +292,8 @@ func TestPollingInterval(t *testing.T) {
 		at = append(at, time.Now())
 		w.Header().Set("Content-Type", "text/turtle")
 		if r.URL.Path == "/s" {
-			fmt.Fprint(w, "@prefix ldes: <https://w3id.org/ldes#> . @prefix tree: <https://w3id.org/tree#> . <s> ldes:timestampPath <at> ; ldes:pollingInterval 900 .\n"+relations)
+			fmt.Fprint(w, "@prefix ldes: <https://w3id.org/ldes#> . @prefix tree: <https://w3id.org/tree#> . <s> ldes:timestampPath "+
+				"<at> ; ldes:pollingInterval 900 .\n"+relations)
 		}
 	})
 	b, err := caughtUp(t, Definition{Kind: LDES, URL: s.URL + "/s"}, "")

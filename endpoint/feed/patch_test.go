@@ -67,7 +67,8 @@ func TestPatchLog(t *testing.T) {
 		log = append(log, aPatch(n, ""))
 	}
 	d := Definition{Kind: RDFPatch, URL: patches(t, &log).URL}
-	log[0] = aPatch(1, "PA \"ex\" <http://example.org/> .\nA ex:s <http://p> \"x\"@en <http://g> .\nD _:b <http://p> <_:c> .\nTC .\nTX .\nA <http://gone> <http://p> <http://o> .\nTA .\nTX .\n")
+	log[0] = aPatch(1, "PA \"ex\" <http://example.org/> .\nA ex:s <http://p> \"x\"@en <http://g> .\nD _:b <http://p> <_:c> "+
+		".\nTC .\nTX .\nA <http://gone> <http://p> <http://o> .\nTA .\nTX .\n")
 	before := time.Now()
 	b, err := caughtUp(t, d, "") // begins after the newest
 	if err != nil || len(b.Events) > 0 || b.Head.Offset != 9 || b.Head.Time.Before(before.Add(-time.Second)) {
@@ -79,11 +80,14 @@ func TestPatchLog(t *testing.T) {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	e := all.Events[0]
-	if len(e.Added) != 1 || e.Added[0] != (sparql.Pattern{Subject: "<http://example.org/s>", Predicate: "<http://p>", Object: `"x`, Graph: "<http://g>"}) ||
-		len(e.Removed) != 1 || e.Removed[0] != (sparql.Pattern{Subject: "_", Predicate: "<http://p>", Object: "_"}) || e.Edit.Text != "patch uuid:1" || e.Offset != 1 {
+	if len(e.Added) != 1 || e.Added[0] != (sparql.Pattern{Subject: "<http://example.org/s>", Predicate: "<http://p>", Object: `"x`,
+		Graph: "<http://g>"}) ||
+		len(e.Removed) != 1 || e.Removed[0] != (sparql.Pattern{Subject: "_", Predicate: "<http://p>", Object: "_"}) ||
+		e.Edit.Text != "patch uuid:1" || e.Offset != 1 {
 		t.Errorf("%+v", e)
 	}
-	log = append(log, "", "", strings.Replace(aPatch(12, "A <http://s> <http://p> <http://o> .\n"), "uuid:11", "uuid:9", 1)) // numbers are left out
+	// numbers are left out
+	log = append(log, "", "", strings.Replace(aPatch(12, "A <http://s> <http://p> <http://o> .\n"), "uuid:11", "uuid:9", 1))
 	if b, err = caughtUp(t, d, all.Cursor); err != nil || len(b.Events) != 1 || b.Events[0].Offset != 12 || b.Gap != "" {
 		t.Errorf("%+v, %v", b, err)
 	}
@@ -123,7 +127,8 @@ func TestLostPatches(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, b, err)
 		}
 	}
-	log = append(many(1, 9), "# a comment\n\n"+aPatch(10, strings.Repeat("A <http://s> <http://p> <http://o> .\n", 300_000))) // more than is read
+	// more than is read
+	log = append(many(1, 9), "# a comment\n\n"+aPatch(10, strings.Repeat("A <http://s> <http://p> <http://o> .\n", 300_000)))
 	if b, err := caughtUp(t, d, read.Cursor); err != nil || b.Gap != "" || b.Head.Offset != 10 {
 		t.Errorf("a large one: %+v, %v", b, err)
 	}
@@ -173,7 +178,8 @@ func TestBadPatches(t *testing.T) {
 	} {
 		log := []string{aPatch(1, good), c.text, aPatch(3, good)}
 		b, err := caughtUp(t, Definition{Kind: RDFPatch, URL: patches(t, &log).URL, Since: begin}, "")
-		if err == nil || !strings.Contains(err.Error(), "the patch of version 2") || !strings.Contains(err.Error(), c.want) || len(b.Events) != 1 {
+		if err == nil || !strings.Contains(err.Error(), "the patch of version 2") || !strings.Contains(err.Error(), c.want) ||
+			len(b.Events) != 1 {
 			t.Errorf("%s: %d events, %v", name, len(b.Events), err)
 		}
 	}
@@ -184,12 +190,15 @@ func TestRealPatches(t *testing.T) {
 	log := []string{one("patch1.rdfp"), one("patch2.rdfp"), one("patch3.rdfp"), one("patch-empty.rdfp")}
 	s := patches(t, &log)
 	b, err := caughtUp(t, Definition{Kind: RDFPatch, URL: s.URL, Since: begin}, "")
-	if err != nil || len(b.Events) != 4 || len(b.Events[1].Added) != 1 || b.Events[1].Added[0].Graph != "<http://example/g>" || len(b.Events[3].Added) != 0 || !strings.Contains(b.Gap, "version 4") {
+	if err != nil || len(b.Events) != 4 || len(b.Events[1].Added) != 1 || b.Events[1].Added[0].Graph != "<http://example/g>" ||
+		len(b.Events[3].Added) != 0 || !strings.Contains(b.Gap, "version 4") {
 		t.Errorf("%+v, %v", b, err)
 	}
 	for _, bad := range []string{"patch_bad_1.rdfp", "patch_bad_2.rdfp", "patch_bad_3.rdfp"} {
 		log = []string{one("patch1.rdfp"), one(bad), one("patch2.rdfp")}
-		if b, err := caughtUp(t, Definition{Kind: RDFPatch, URL: s.URL + "/x?version={version}", Since: begin}, ""); err == nil || len(b.Events) != 1 || !strings.Contains(err.Error(), "line 4") && !strings.Contains(err.Error(), "line 5") && !strings.Contains(err.Error(), "line 6") {
+		if b, err := caughtUp(t, Definition{Kind: RDFPatch, URL: s.URL + "/x?version={version}", Since: begin}, ""); err == nil ||
+			len(b.Events) != 1 || !strings.Contains(err.Error(), "line 4") && !strings.Contains(err.Error(), "line 5") &&
+			!strings.Contains(err.Error(), "line 6") {
 			t.Errorf("%s: %+v, %v", bad, b, err)
 		}
 	}

@@ -47,8 +47,9 @@ type line struct {
 
 // edit returns a message about an item. data holds further members.
 func edit(offset int, operation string, data ...any) line {
-	l := line{topic: eqiad, offset: offset, at: offset, data: map[string]any{"$schema": "/mediawiki/wikibase/entity/rdf_change/2.0.0", "entity_id": "Q42", "rev_id": 100 + offset,
-		"operation": operation, "sequence": 0, "sequence_length": 1}}
+	l := line{topic: eqiad, offset: offset, at: offset,
+		data: map[string]any{"$schema": "/mediawiki/wikibase/entity/rdf_change/2.0.0", "entity_id": "Q42", "rev_id": 100 + offset,
+			"operation": operation, "sequence": 0, "sequence_length": 1}}
 	for i := 0; i < len(data); i += 2 {
 		l.data[data[i].(string)] = data[i+1]
 	}
@@ -71,7 +72,8 @@ func (l line) write(w http.ResponseWriter) {
 	if text == "" {
 		l.data = maps.Clone(l.data) // connections may end late
 		at := begin.Add(time.Duration(l.at) * time.Second)
-		meta := map[string]any{"domain": "www.wikidata.org", "dt": at.Format(time.RFC3339), "topic": l.topic, "partition": l.partition, "request_id": "r", "id": "x"}
+		meta := map[string]any{"domain": "www.wikidata.org", "dt": at.Format(time.RFC3339), "topic": l.topic, "partition": l.partition,
+			"request_id": "r", "id": "x"}
 		if d, ok := l.data["domain"]; ok {
 			meta["domain"] = d
 		}
@@ -195,15 +197,18 @@ func TestRealMessages(t *testing.T) {
 	for _, version := range []string{"v1", "v2"} {
 		var list []line
 		for i, op := range []string{"import", "diff", "reconcile", "delete"} {
-			list = append(list, line{topic: eqiad, offset: i + 1, raw: strings.TrimSpace(string(testData(t, "wikidata/messages/"+op+"-"+version+".json")))})
+			list = append(list, line{topic: eqiad, offset: i + 1,
+				raw: strings.TrimSpace(string(testData(t, "wikidata/messages/"+op+"-"+version+".json")))})
 		}
 		b := must(t, Definition{URL: lists(t, list).URL}, "")
 		if len(b.Events) != 4 {
 			t.Fatalf("%s: %d events", version, len(b.Events))
 		}
-		a, x, del := sparql.Pattern{Subject: "<uri:a>", Predicate: "<uri:b>", Object: "<uri:c>"}, sparql.Pattern{Subject: "<uri:x>"}, sparql.Pattern{Subject: "<uri:del>"}
+		a, x, del := sparql.Pattern{Subject: "<uri:a>", Predicate: "<uri:b>", Object: "<uri:c>"}, sparql.Pattern{Subject: "<uri:x>"},
+			sparql.Pattern{Subject: "<uri:del>"}
 		for i, e := range b.Events[:2] {
-			if !slices.ContainsFunc(e.Added, a.Matches) || !slices.ContainsFunc(e.Added, x.Matches) || slices.ContainsFunc(e.Removed, del.Matches) != (i == 1) {
+			if !slices.ContainsFunc(e.Added, a.Matches) || !slices.ContainsFunc(e.Added, x.Matches) || slices.ContainsFunc(e.Removed,
+				del.Matches) != (i == 1) {
 				t.Errorf("%s: event %d is %+v", version, i, e)
 			}
 			if e.Edit.Text != "revision 123 of Q123" {
@@ -225,7 +230,8 @@ func TestRealEntities(t *testing.T) {
 			t.Fatalf("%s: %d events, %d triples", name, len(b.Events), len(b.Events[0].Added))
 		}
 		own := "<" + wd + name + ">"
-		for _, p := range []sparql.Pattern{{Subject: own}, {Predicate: "<http://wikiba.se/ontology#rank>"}, {Predicate: "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>", Object: "<http://wikiba.se/ontology#Statement>"},
+		for _, p := range []sparql.Pattern{{Subject: own}, {Predicate: "<http://wikiba.se/ontology#rank>"},
+			{Predicate: "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>", Object: "<http://wikiba.se/ontology#Statement>"},
 			{Subject: "<https://www.wikidata.org/wiki/Special:EntityData/" + name + ">", Predicate: "<http://schema.org/version>"}} {
 			if reach(b, p) != Matched {
 				t.Errorf("%s: %+v is not matched", name, p)
@@ -239,7 +245,8 @@ func TestRealEntities(t *testing.T) {
 
 func TestChunksAreJoined(t *testing.T) {
 	chunk := func(offset, n int) line {
-		return edit(offset, "diff", "rev_id", 7, "sequence", n, "sequence_length", 3, "rdf_added_data", labelled(offset), "rdf_deleted_data", labelled(100+offset))
+		return edit(offset, "diff", "rev_id", 7, "sequence", n, "sequence_length", 3, "rdf_added_data", labelled(offset),
+			"rdf_deleted_data", labelled(100+offset))
 	}
 	s := lists(t, []line{added(1), chunk(2, 0), chunk(3, 1)}, []line{added(1), chunk(2, 0), chunk(2, 0), chunk(3, 1), chunk(4, 2), added(5)})
 	first := must(t, Definition{URL: s.URL}, "")
@@ -280,15 +287,18 @@ func TestMissingChunk(t *testing.T) {
 }
 
 func TestDeleteAndReconcile(t *testing.T) {
-	b := must(t, Definition{URL: lists(t, []line{edit(1, "delete"), edit(2, "reconcile", "rdf_added_data", labelled(2)), edit(3, "undelete")}).URL}, "")
-	for i, want := range []Edit{{Text: "deletion of Q42", Link: "https://www.wikidata.org/wiki/Special:EntityPage/Q42"}, {Text: "repair of Q42 at revision 102", Link: "https://www.wikidata.org/wiki/Special:PermanentLink/102"}} {
+	b := must(t, Definition{URL: lists(t, []line{edit(1, "delete"), edit(2, "reconcile", "rdf_added_data", labelled(2)),
+		edit(3, "undelete")}).URL}, "")
+	for i, want := range []Edit{{Text: "deletion of Q42", Link: "https://www.wikidata.org/wiki/Special:EntityPage/Q42"},
+		{Text: "repair of Q42 at revision 102", Link: "https://www.wikidata.org/wiki/Special:PermanentLink/102"}} {
 		if got := b.Events[i].Edit; got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
 	for i, e := range b.Events {
 		one := Batch{Events: []Event{e}}
-		for _, p := range []sparql.Pattern{{Subject: q42, Predicate: "<http://www.wikidata.org/prop/direct/P31>"}, {Predicate: "<http://schema.org/about>"}, {Subject: "<" + wd + "statement/Q42-1>"}, {Subject: "<https://en.wikipedia.org/wiki/X>"}} {
+		for _, p := range []sparql.Pattern{{Subject: q42, Predicate: "<http://www.wikidata.org/prop/direct/P31>"},
+			{Predicate: "<http://schema.org/about>"}, {Subject: "<" + wd + "statement/Q42-1>"}, {Subject: "<https://en.wikipedia.org/wiki/X>"}} {
 			if reach(one, p) < Possible {
 				t.Errorf("event %d does not leave %+v open", i, p)
 			}
@@ -305,7 +315,8 @@ func TestDeleteAndReconcile(t *testing.T) {
 // Triples of nodes that others may share are perhaps deleted.
 func TestUnlinkedIsNotDeleted(t *testing.T) {
 	const ref, prop = "<http://www.wikidata.org/reference/abc>", "<http://www.wikidata.org/prop/reference/P248>"
-	b := must(t, Definition{URL: lists(t, []line{edit(1, "diff", "rdf_unlinked_shared_data", turtle(ref+" "+prop+" <uri:x> . <uri:s> <uri:p> 1, 2 ."), "rdf_added_data", labelled(1))}).URL}, "")
+	b := must(t, Definition{URL: lists(t, []line{edit(1, "diff", "rdf_unlinked_shared_data",
+		turtle(ref+" "+prop+" <uri:x> . <uri:s> <uri:p> 1, 2 ."), "rdf_added_data", labelled(1))}).URL}, "")
 	if n := len(b.Events[0].Removed); n != 0 {
 		t.Errorf("%d triples are removed", n)
 	}
@@ -315,7 +326,8 @@ func TestUnlinkedIsNotDeleted(t *testing.T) {
 	}{
 		{sparql.Pattern{Subject: ref}, Possible}, {sparql.Pattern{Predicate: prop}, Possible}, {sparql.Pattern{Predicate: "<uri:p>"}, Possible},
 		{sparql.Pattern{Predicate: "<uri:q>"}, None}, {sparql.Pattern{Subject: "<uri:s>", Predicate: prop}, None},
-		{sparql.Pattern{Predicate: "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>", Object: "<http://wikiba.se/ontology#Reference>"}, Possible},
+		{sparql.Pattern{Predicate: "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>",
+			Object: "<http://wikiba.se/ontology#Reference>"}, Possible},
 	} {
 		if got := reach(b, c.p); got != c.want {
 			t.Errorf("%+v: %d, want %d", c.p, got, c.want)
@@ -325,22 +337,28 @@ func TestUnlinkedIsNotDeleted(t *testing.T) {
 
 // What messages omit of the full form of the data follows from what they have.
 func TestOmittedTriples(t *testing.T) {
-	const s, page, skolem = "<" + wd + "statement/Q42-1>", "<https://www.wikidata.org/wiki/Special:EntityData/Q42>", "<http://www.wikidata.org/.well-known/genid/abc>"
+	const s, page, skolem = "<" + wd + "statement/Q42-1>", "<https://www.wikidata.org/wiki/Special:EntityData/Q42>",
+		"<http://www.wikidata.org/.well-known/genid/abc>"
 	const ontology, typ = "<http://wikiba.se/ontology#", "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
-	b := must(t, Definition{URL: lists(t, []line{edit(1, "diff", "rdf_added_data", turtle(q42+" "+label+` "x"@en ; <http://schema.org/version> 7 ; <http://schema.org/dateModified> "2026" .
+	b := must(t, Definition{URL: lists(t, []line{edit(1, "diff", "rdf_added_data", turtle(q42+" "+label+` "x"@en ; `+
+		`<http://schema.org/version> 7 ; <http://schema.org/dateModified> "2026" .
 `+s+" "+ontology+"rank> "+ontology+"NormalRank> ; <http://www.wikidata.org/prop/statement/P1> "+skolem+" ."),
-		"rdf_linked_shared_data", turtle("<http://www.wikidata.org/reference/abc> <uri:p> 1 . <http://www.wikidata.org/value/abc> <uri:p> 1 ."))}).URL}, "")
+		"rdf_linked_shared_data", turtle("<http://www.wikidata.org/reference/abc> <uri:p> 1 . <http://www.wikidata.org/value/abc> "+
+			"<uri:p> 1 ."))}).URL}, "")
 	for _, p := range []sparql.Pattern{
-		{Subject: q42, Predicate: "<http://schema.org/name>", Object: `"x`}, {Subject: q42, Predicate: "<http://www.w3.org/2004/02/skos/core#prefLabel>", Object: `"x`},
+		{Subject: q42, Predicate: "<http://schema.org/name>", Object: `"x`},
+		{Subject: q42, Predicate: "<http://www.w3.org/2004/02/skos/core#prefLabel>", Object: `"x`},
 		{Subject: page, Predicate: "<http://schema.org/version>"}, {Subject: page, Predicate: "<http://schema.org/dateModified>"},
-		{Subject: s, Predicate: typ, Object: ontology + "Statement>"}, {Predicate: typ, Object: ontology + "Reference>"}, {Predicate: typ, Object: ontology + "TimeValue>"},
+		{Subject: s, Predicate: typ, Object: ontology + "Statement>"}, {Predicate: typ, Object: ontology + "Reference>"},
+		{Predicate: typ, Object: ontology + "TimeValue>"},
 		{Subject: s, Predicate: "<http://www.wikidata.org/prop/statement/P1>", Object: skolem},
 	} {
 		if reach(b, p) != Matched {
 			t.Errorf("%+v is not matched", p)
 		}
 	}
-	for _, p := range []sparql.Pattern{{Subject: "<http://www.wikidata.org>", Predicate: "<http://schema.org/dateModified>"}, {Subject: ontology + "Dump>", Predicate: ontology + "updateStreamNextOffset>"}} {
+	for _, p := range []sparql.Pattern{{Subject: "<http://www.wikidata.org>", Predicate: "<http://schema.org/dateModified>"},
+		{Subject: ontology + "Dump>", Predicate: ontology + "updateStreamNextOffset>"}} {
 		if reach(b, p) != Matched {
 			t.Errorf("%+v is not matched", p)
 		}
@@ -368,7 +386,8 @@ func TestContinues(t *testing.T) {
 	if got, want := s.requests[1].Header.Get("Last-Event-ID"), `[{"topic":"eqiad.mutation","partition":0,"offset":2}]`; got != want {
 		t.Errorf("Last-Event-ID %s, want %s", got, want)
 	}
-	if r := s.requests[0]; r.Header.Get("User-Agent") != "Freshet/1 (+mailto:me@example.org)" || r.Header.Get("Last-Event-ID") != "" || r.URL.RawQuery != "a=b" || r.Header.Get("Accept") != "text/event-stream" {
+	if r := s.requests[0]; r.Header.Get("User-Agent") != "Freshet/1 (+mailto:me@example.org)" ||
+		r.Header.Get("Last-Event-ID") != "" || r.URL.RawQuery != "a=b" || r.Header.Get("Accept") != "text/event-stream" {
 		t.Errorf("request %v %v", r.URL, r.Header)
 	}
 }
@@ -376,12 +395,14 @@ func TestContinues(t *testing.T) {
 // Streams that are continued by time go back a little, because several messages may have one time.
 func TestContinuesByTime(t *testing.T) {
 	at := func(l line, ms int) line {
-		l.noOffset, l.id = true, fmt.Sprintf(`[{"topic":"codfw.mutation","partition":0,"offset":-1},{"topic":"eqiad.mutation","partition":0,"timestamp":%d}]`, ms)
+		l.noOffset, l.id = true, fmt.Sprintf(`[{"topic":"codfw.mutation","partition":0,"offset":-1},{"topic":"eqiad.mutation",`+
+			`"partition":0,"timestamp":%d}]`, ms)
 		return l
 	}
 	s := lists(t, []line{at(added(1), 5001), at(added(2), 6001)}, []line{at(added(2), 6001), at(added(3), 7001)}, []line{at(added(9), 9001)})
 	b := must(t, Definition{URL: s.URL}, must(t, Definition{URL: s.URL}, "").Cursor)
-	if got, want := s.requests[1].Header.Get("Last-Event-ID"), `[{"topic":"codfw.mutation","partition":0,"offset":-1},{"topic":"eqiad.mutation","partition":0,"timestamp":5001}]`; got != want {
+	if got, want := s.requests[1].Header.Get("Last-Event-ID"),
+		`[{"topic":"codfw.mutation","partition":0,"offset":-1},{"topic":"eqiad.mutation","partition":0,"timestamp":5001}]`; got != want {
 		t.Errorf("Last-Event-ID %s, want %s", got, want)
 	}
 	if b.Gap != "" || len(b.Events) != 2 {
@@ -499,7 +520,8 @@ func TestTopics(t *testing.T) {
 	other := added(7)
 	other.topic = codfw
 	s := lists(t, []line{added(1), other, added(2)})
-	if b := must(t, Definition{URL: s.URL}, ""); len(b.Events) != 3 || b.Events[0].Topic != eqiad || b.Events[1].Topic != codfw || b.Gap != "" {
+	if b := must(t, Definition{URL: s.URL}, ""); len(b.Events) != 3 || b.Events[0].Topic != eqiad || b.Events[1].Topic != codfw ||
+		b.Gap != "" {
 		t.Errorf("%+v", b)
 	}
 	for _, topic := range []string{eqiad, "eqiad."} {
@@ -512,7 +534,9 @@ func TestTopics(t *testing.T) {
 
 func TestTopicByID(t *testing.T) {
 	list := []line{added(1), added(2), added(3)}
-	for i, id := range []string{`[{"topic":"a","partition":0,"offset":11},{"topic":"b","partition":0,"offset":-1}]`, `[{"topic":"a","partition":0,"offset":11},{"topic":"b","partition":0,"offset":5}]`, `[{"topic":"a","partition":0,"offset":12},{"topic":"b","partition":0,"offset":5}]`} {
+	for i, id := range []string{`[{"topic":"a","partition":0,"offset":11},{"topic":"b","partition":0,"offset":-1}]`,
+		`[{"topic":"a","partition":0,"offset":11},{"topic":"b","partition":0,"offset":5}]`,
+		`[{"topic":"a","partition":0,"offset":12},{"topic":"b","partition":0,"offset":5}]`} {
 		list[i].noOffset, list[i].topic, list[i].id = true, "", id
 	}
 	b := must(t, Definition{URL: lists(t, list).URL}, "")
@@ -532,7 +556,8 @@ func TestCanary(t *testing.T) {
 func TestGarbage(t *testing.T) {
 	raw := func(offset int, text string) line { return line{topic: eqiad, offset: offset, raw: text} }
 	for name, bad := range map[string]line{
-		"no JSON": raw(2, "{"), "another schema": edit(2, "diff", "$schema", "/mediawiki/wikibase/entity/rdf_change/3.0.0"), "no entity": edit(2, "diff", "entity_id", "x y"), "too long": raw(2, strings.Repeat("x", 11<<20)),
+		"no JSON": raw(2, "{"), "another schema": edit(2, "diff", "$schema", "/mediawiki/wikibase/entity/rdf_change/3.0.0"),
+		"no entity": edit(2, "diff", "entity_id", "x y"), "too long": raw(2, strings.Repeat("x", 11<<20)),
 	} {
 		b := must(t, Definition{URL: lists(t, []line{added(1), bad, added(3)}).URL}, "")
 		if len(b.Events) != 3 || !b.Events[1].All || b.Gap != "" || b.Events[2].Offset != 3 {
@@ -540,7 +565,8 @@ func TestGarbage(t *testing.T) {
 		}
 	}
 	many := `<uri:s> <uri:p> ` + strings.Repeat("1, ", 60_000) + "1 ."
-	for name, data := range map[string]map[string]string{"bad Turtle": turtle("<uri:a> <uri:b>"), "RDF/XML": {"data": "<x/>", "mime_type": "application/rdf+xml"}, "too many triples": turtle(many)} {
+	for name, data := range map[string]map[string]string{"bad Turtle": turtle("<uri:a> <uri:b>"), "RDF/XML": {"data": "<x/>",
+		"mime_type": "application/rdf+xml"}, "too many triples": turtle(many)} {
 		b := must(t, Definition{URL: lists(t, []line{added(1), edit(2, "diff", "rdf_added_data", data), added(3)}).URL}, "")
 		if wantOffsets(t, b, 1, 2, 3); b.Events[1].Reach([]sparql.Pattern{{Subject: q42, Predicate: "<uri:p>"}}) != Possible || b.Events[1].All {
 			t.Errorf("%s: %+v", name, b.Events[1])
@@ -560,7 +586,8 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	var wait *Wait
-	if _, err := read(t, Definition{URL: status(429, "Retry-After", "70").URL}, ""); !errors.As(err, &wait) || wait.For != 70*time.Second || !strings.Contains(err.Error(), "please stop") {
+	if _, err := read(t, Definition{URL: status(429, "Retry-After", "70").URL}, ""); !errors.As(err, &wait) ||
+		wait.For != 70*time.Second || !strings.Contains(err.Error(), "please stop") {
 		t.Errorf("%v", err)
 	}
 	if _, err := read(t, Definition{URL: status(503).URL}, ""); !errors.As(err, &wait) || wait.For != time.Minute {
@@ -592,7 +619,8 @@ func TestRefusals(t *testing.T) {
 	}
 	target := lists(t, []line{added(1)})
 	elsewhere := status(307, "Location", strings.Replace(target.URL, "127.0.0.1", "localhost", 1))
-	if _, err := read(t, Definition{URL: elsewhere.URL}, ""); err == nil || !strings.Contains(err.Error(), "set this address") || len(target.requests) > 0 {
+	if _, err := read(t, Definition{URL: elsewhere.URL}, ""); err == nil || !strings.Contains(err.Error(), "set this address") ||
+		len(target.requests) > 0 {
 		t.Errorf("%v, %d requests", err, len(target.requests))
 	}
 	here := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
@@ -603,7 +631,8 @@ func TestRefusals(t *testing.T) {
 		added(1).write(w)
 	})
 	wantOffsets(t, must(t, Definition{URL: here.URL}, ""), 1)
-	for name, d := range map[string]Definition{"contact": {Kind: Wikimedia, URL: "https://stream.wikimedia.org/x"}, "url": {Kind: Wikimedia, URL: "ftp://x"}, "none of wikimedia": {Kind: "x", URL: "http://x"}, "POST /v1/feeds": {Kind: Deltas}} {
+	for name, d := range map[string]Definition{"contact": {Kind: Wikimedia, URL: "https://stream.wikimedia.org/x"},
+		"url": {Kind: Wikimedia, URL: "ftp://x"}, "none of wikimedia": {Kind: "x", URL: "http://x"}, "POST /v1/feeds": {Kind: Deltas}} {
 		if _, err := feed.Open(d, feed.Options{}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}

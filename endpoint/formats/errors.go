@@ -14,7 +14,8 @@ var ErrStopped = errors.New("the time is over")
 // limited reports whether an error is about a limit rather than about the
 // document.
 func limited(err error) bool {
-	return errors.Is(err, ErrStopped) || errors.Is(err, diff.ErrByteLimit) || errors.Is(err, diff.ErrRowLimit) || errors.Is(err, diff.ErrColumnLimit)
+	return errors.Is(err, ErrStopped) || errors.Is(err, diff.ErrByteLimit) || errors.Is(err, diff.ErrRowLimit) ||
+		errors.Is(err, diff.ErrColumnLimit)
 }
 
 func malformed(format string, args ...any) error {

@@ -76,7 +76,8 @@ func Detect(form diff.Form, contentType string, body []byte) (Format, error) {
 	case !form.Graph():
 		return 0, fmt.Errorf("the answer (%s) is neither results JSON nor XML%s", media, Quote(body))
 	case xml || f == rdfXML || bytes.Contains(start[:min(len(start), 100)], []byte("<rdf:RDF")):
-		return 0, fmt.Errorf("the answer is XML (%s), and graphs are read as N-Triples and Turtle only: let the endpoint send one of them%s", media, Quote(body))
+		return 0, fmt.Errorf("the answer is XML (%s), and graphs are read as N-Triples and Turtle only: let the endpoint send one "+
+			"of them%s", media, Quote(body))
 	case len(start) == 0 && media == "text/plain":
 		return 0, errors.New("the answer is empty")
 	case f == Turtle:

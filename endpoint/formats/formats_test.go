@@ -23,7 +23,8 @@ const srxSample = `<?xml version="1.0"?>
  <results distinct="false" ordered="true">
   <result><binding name="b"><literal xml:lang="EN">x &lt; y</literal></binding><binding name="a"><uri> http://e/a </uri></binding></result>
   <result><binding name="a"><bnode>n1</bnode></binding><other:note>no</other:note></result>
-  <result><binding name="a"><literal datatype="http://www.w3.org/2001/XMLSchema#integer">01</literal></binding><binding name="b"><unbound/></binding></result>
+  <result><binding name="a"><literal datatype="http://www.w3.org/2001/XMLSchema#integer">01</literal></binding><binding ` +
+	`name="b"><unbound/></binding></result>
   <result><binding name="a"><literal> two  spaces </literal></binding><binding name="b"><literal/></binding></result>
  </results>
 </sparql>
@@ -92,7 +93,8 @@ func TestXMLIsStrict(t *testing.T) {
 func TestNTriplesIsStrict(t *testing.T) {
 	for _, s := range []string{
 		"<a> <b> <c>", "<a> <b> .", "<a> <b> <c> . x", "<a> <b> <c> . <a> <b> <c> .", "\"s\" <b> <c> .", "<a> _:b <c> .", "<a> \"p\" <c> .",
-		"<a> <b> \"c .", "<a> <b> \"\\x\" .", "<a> <b> \"\\uD800\" .", "<a> <b> \"x\"@ .", "<a> <b> \"x\"@1 .", "<a> <b> \"x\"^^y .", "<a> <b> <c",
+		"<a> <b> \"c .", "<a> <b> \"\\x\" .", "<a> <b> \"\\uD800\" .", "<a> <b> \"x\"@ .", "<a> <b> \"x\"@1 .", "<a> <b> \"x\"^^y .",
+		"<a> <b> <c",
 		"_: <b> <c> .", "<a> <b> <c> <d> .", "<a<x> <b> <c> .", "<> <b> <c> .", "\xff", "<a> <b> \"\xff\" .", "Error: time is up",
 	} {
 		if _, _, err := Decode(NTriples, []byte(s), diff.Construct, diff.Options{}); err == nil {
@@ -114,7 +116,8 @@ func TestTurtle(t *testing.T) {
 		`:a :b\~c :d%2e.`:        `<http://e/a> <http://e/b~c> <http://e/d%2e> .`,
 		`:a :b """x"y""z\"""" .`: `<http://e/a> <http://e/b> "x\"y\"\"z\"" .`,
 		":a :b '''\n''' .":       `<http://e/a> <http://e/b> "\n" .`,
-		"@base <http://f/x/y?q> . <z> <../p> <?r>, <#s>, <//t>, </u/./v> .": "<http://f/x/z> <http://f/p> <http://f/x/y?r> .\n<http://f/x/z> <http://f/p> <http://f/x/y?q#s> .\n" +
+		"@base <http://f/x/y?q> . <z> <../p> <?r>, <#s>, <//t>, </u/./v> .": "<http://f/x/z> <http://f/p> <http://f/x/y?r> " +
+			".\n<http://f/x/z> <http://f/p> <http://f/x/y?q#s> .\n" +
 			"<http://f/x/z> <http://f/p> <http://t> .\n<http://f/x/z> <http://f/p> <http://f/u/v> .",
 		"<http://e/A/../b%7e> :p <urn:x> .": "<http://e/A/../b%7e> <http://e/p> <urn:x> .", // absolute IRIs stay as they are
 		":a :b :c ; ; :d :e ; .":            "<http://e/a> <http://e/b> <http://e/c> .\n<http://e/a> <http://e/d> <http://e/e> .",
@@ -124,7 +127,8 @@ func TestTurtle(t *testing.T) {
 		"[ :b :c ] .":           "_:x <http://e/b> <http://e/c> .",
 		"[] :b [] .":            "_:x <http://e/b> _:y .",
 		"_:a1 :b [ :c _:b1 ] .": "_:x <http://e/b> _:y .\n_:y <http://e/c> _:z .",
-		"(1) :b :c .":           "_:x <" + rdfSpace + `first> "1"^^<` + xsdSpace + "integer> .\n_:x <" + rdfSpace + "rest> <" + rdfSpace + "nil> .\n_:x <http://e/b> <http://e/c> .",
+		"(1) :b :c .": "_:x <" + rdfSpace + `first> "1"^^<` + xsdSpace + "integer> .\n_:x <" + rdfSpace + "rest> <" +
+			rdfSpace + "nil> .\n_:x <http://e/b> <http://e/c> .",
 		"PREFIX x: <http://x/> prefix:a x:b x:c .":       "",
 		"@prefix prefix: <http://y/> . prefix:a :b :c .": "<http://y/a> <http://e/b> <http://e/c> .",
 	} {
@@ -139,9 +143,11 @@ func TestTurtle(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		":a :b :c", ":a :b .", ":a :b :c . :d", "x:a :b :c .", ":a :b \"x", ":a :b \"x\ny\" .", ":a :b [ :c :d .", ":a :b ( :c .", "[] .", "\"a\" :b :c .",
+		":a :b :c", ":a :b .", ":a :b :c . :d", "x:a :b :c .", ":a :b \"x", ":a :b \"x\ny\" .", ":a :b [ :c :d .", ":a :b ( :c .",
+		"[] .", "\"a\" :b :c .",
 		":a \"b\" :c .", ":a :b <rel> .", ":a :b 'x'^^\"y\" .", "@prefix x <http://e> .", ":a :b +.", ":a :b \"x\"@-a .", ":a :b :c%zz .",
-		":a :b " + strings.Repeat("(", 5000), ":a :b " + strings.Repeat("(", 5000) + strings.Repeat(")", 5000) + " .", strings.Repeat("[ :b ", 5000), "<html>", "Error",
+		":a :b " + strings.Repeat("(", 5000), ":a :b " + strings.Repeat("(", 5000) + strings.Repeat(")", 5000) + " .",
+		strings.Repeat("[ :b ", 5000), "<html>", "Error",
 	} {
 		if _, _, err := Decode(Turtle, []byte(p+bad), diff.Construct, diff.Options{}); err == nil {
 			t.Errorf("%.40q is accepted", bad)
@@ -262,7 +268,8 @@ func TestRowsAgainstKnakk(t *testing.T) {
 			fmt.Fprintf(&x, `<result><binding name="o">%s</binding></result>`, xmlTerm(o))
 			fmt.Fprintf(&j, `%s{"o":%s}`, sep, jsonTerm(o))
 		}
-		xmlBody := `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="o"/></head><results>` + x.String() + `</results></sparql>`
+		xmlBody := `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="o"/></head><results>` + x.String() +
+			`</results></sparql>`
 		jsonBody := `{"head":{"vars":["o"]},"results":{"bindings":[` + j.String() + `]}}`
 		res, _, err := Decode(XML, []byte(xmlBody), diff.Select, diff.Options{Ordered: true})
 		if err != nil {
@@ -322,7 +329,9 @@ func TestTriples(t *testing.T) {
 		want       string
 		fails      bool
 	}{
-		{Turtle, "<a> <b> _:x , 1 . _:x a <#c> .", "http://h/d/e", `<http://h/d/a> <http://h/d/b> _:lx|<http://h/d/a> <http://h/d/b> "1"^^<http://www.w3.org/2001/XMLSchema#integer>|_:lx <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://h/d/e#c>`, false},
+		{Turtle, "<a> <b> _:x , 1 . _:x a <#c> .", "http://h/d/e", `<http://h/d/a> <http://h/d/b> _:lx|<http://h/d/a> ` +
+			`<http://h/d/b> "1"^^<http://www.w3.org/2001/XMLSchema#integer>|_:lx <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> ` +
+			`<http://h/d/e#c>`, false},
 		{Turtle, "@base <http://i/> . <a> <b> <c> .", "http://h/", "<http://i/a> <http://i/b> <http://i/c>", false},
 		{Turtle, "<a> <b> <c> .", "", "", true},
 		{Turtle, "<u:a> <u:b>", "", "", true},
@@ -340,7 +349,8 @@ func TestTriples(t *testing.T) {
 		}
 	}
 	for _, f := range []Format{Turtle, NTriples} {
-		if err := Triples(f, []byte("<u:a> <u:b> <u:c> ."), "", 0, func(s, p, o diff.Term) error { return diff.ErrRowLimit }); !errors.Is(err, diff.ErrRowLimit) {
+		if err := Triples(f, []byte("<u:a> <u:b> <u:c> ."), "", 0,
+			func(s, p, o diff.Term) error { return diff.ErrRowLimit }); !errors.Is(err, diff.ErrRowLimit) {
 			t.Error(err)
 		}
 	}

@@ -44,13 +44,15 @@ func FuzzNTriples(f *testing.F) {
 
 func FuzzTurtle(f *testing.F) {
 	fuzzGraph(f, Turtle,
-		"@prefix e: <http://e/> .\ne:a e:p 1, 2.5, 1e3, -.5E-1, true, \"x\"@en-GB, 'y'^^e:t, \"\"\"a\nb\"\"\", [ e:q ( 1 [] ) ] ; a e:T .\n_:b0 e:p _:c .",
+		"@prefix e: <http://e/> .\ne:a e:p 1, 2.5, 1e3, -.5E-1, true, \"x\"@en-GB, 'y'^^e:t, \"\"\"a\nb\"\"\", [ e:q ( 1 [] ) ] ; "+
+			"a e:T .\n_:b0 e:p _:c .",
 		"BASE <http://e/x/y>\nPREFIX : <#>\n<a> :p <../b>, :c\\-d, :e%20f.\n[ :p :o ] .\n[] :p (), 1. :a :b.c :d .",
 		"@prefix : <http://e/> . :a :b ((((:c)))) .", "@prefix a: <b:> . a:b a a:c ;; .", ".5, 1e3")
 }
 
 func FuzzXML(f *testing.F) {
-	for _, s := range []string{srxSample, `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>true</boolean></sparql>`, "<sparql>"} {
+	for _, s := range []string{srxSample, `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/><boolean>` +
+		`true</boolean></sparql>`, "<sparql>"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

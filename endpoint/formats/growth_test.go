@@ -74,7 +74,8 @@ var hostileAnswers = map[string]hostile{
 		for i := range n / 100 {
 			fmt.Fprintf(&b, `<binding name="v%d"><bnode>b%d</bnode></binding>`, i, i)
 		}
-		return sparqlXML + "<head>" + many(n/100, `<variable name="v%d"/>`) + "</head><results><result>" + b.String() + "</result></results></sparql>"
+		return sparqlXML + "<head>" + many(n/100, `<variable name="v%d"/>`) + "</head><results><result>" + b.String() +
+			"</result></results></sparql>"
 	}),
 	"srx: deep, foreign": tableOf(XML, func(n int) string { return sparqlXML + `<head/><results><b xmlns="http://x/">` + many(n/3, "<b>") }),
 	"srx: deep, in a variable": tableOf(XML, func(n int) string {
@@ -138,7 +139,8 @@ func TestDeepXMLIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	nested := sparqlXML + `<head><variable name="v"/></head><results><b xmlns="http://x/">` + strings.Repeat("<b>", 900) + strings.Repeat("</b>", 901) + `</results></sparql>`
+	nested := sparqlXML + `<head><variable name="v"/></head><results><b xmlns="http://x/">` + strings.Repeat("<b>", 900) +
+		strings.Repeat("</b>", 901) + `</results></sparql>`
 	if _, _, err := Decode(XML, []byte(nested), diff.Select, diff.Options{}); err != nil {
 		t.Errorf("elements of others, 900 deep: %v", err)
 	}

@@ -15,10 +15,12 @@ func TestRDF12IsRefused(t *testing.T) {
 		return `{"head":{"vars":["x"]},"results":{"bindings":[{"x":{"type":"uri","value":"http://e/"}},{"x":` + term + `}]}}`
 	}
 	xmlOf := func(term string) string {
-		return `<sparql xmlns="http://www.w3.org/2005/sparql-results#" xmlns:its="http://www.w3.org/2005/11/its" its:version="2.0"><head><variable name="x"/></head>` +
+		return `<sparql xmlns="http://www.w3.org/2005/sparql-results#" xmlns:its="http://www.w3.org/2005/11/its" ` +
+			`its:version="2.0"><head><variable name="x"/></head>` +
 			`<results><result><binding name="x">` + term + `</binding></result></results></sparql>`
 	}
-	const nested = `{"subject":{"type":"uri","value":"http://e/s"},"predicate":{"type":"uri","value":"http://e/p"},"object":{"type":"uri","value":"http://e/o"}}`
+	const nested = `{"subject":{"type":"uri","value":"http://e/s"},"predicate":{"type":"uri","value":"http://e/p"},` +
+		`"object":{"type":"uri","value":"http://e/o"}}`
 	for name, c := range map[string]struct {
 		format Format
 		body   string

@@ -157,7 +157,8 @@ func TestCutOffFile(t *testing.T) {
 func TestUpdatesForOtherEndpoints(t *testing.T) {
 	p := Patch{
 		cleared: []string{"<http://x/a>", "<http://x/b>"},
-		added:   []triple{{"<http://x/a>", "<http://x/p>", `"1"`}, {"<http://x/b>", "<http://x/p>", `"2"`}, {"<http://x/c>", "<http://x/p>", `"3"`}},
+		added: []triple{{"<http://x/a>", "<http://x/p>", `"1"`}, {"<http://x/b>", "<http://x/p>", `"2"`},
+			{"<http://x/c>", "<http://x/p>", `"3"`}},
 	}
 	want := []string{
 		"DELETE WHERE { GRAPH <http://x/g> {<http://x/a> ?p ?o} } ;\nDELETE WHERE { GRAPH <http://x/g> {<http://x/b> ?p ?o} }",

@@ -235,7 +235,8 @@ func (e *Engine) Query(ctx context.Context, text, format string, defaultGraphs, 
 }
 
 // query is Query with the version of the dataset that the result belongs to.
-func (e *Engine) query(ctx context.Context, text, format string, defaultGraphs, namedGraphs []string) (result []byte, version string, err error) {
+func (e *Engine) query(ctx context.Context, text, format string, defaultGraphs, namedGraphs []string) (result []byte,
+	version string, err error) {
 	options := jsObject{"results_format": format}
 	if len(defaultGraphs)+len(namedGraphs) > 0 {
 		options["default_graph"] = graphs(defaultGraphs)

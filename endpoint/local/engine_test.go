@@ -38,12 +38,16 @@ func TestQueryFormats(t *testing.T) {
 	const rows = "SELECT ?s ?o { ?s <http://x/name> ?o }"
 	const graph = "CONSTRUCT { ?s <http://x/of> ?o } WHERE { ?o <http://x/knows> ?s . ?o <http://x/age> ?a }"
 	for _, c := range []struct{ query, format, want string }{
-		{rows, "json", `{"head":{"vars":["s","o"]},"results":{"bindings":[{"s":{"type":"uri","value":"http://x/bob"},"o":{"type":"literal","value":"Böb","xml:lang":"de"}}]}}`},
+		{rows, "json", `{"head":{"vars":["s","o"]},"results":{"bindings":[{"s":{"type":"uri","value":"http://x/bob"},` +
+			`"o":{"type":"literal","value":"Böb","xml:lang":"de"}}]}}`},
 		{rows, "csv", "s,o\r\nhttp://x/bob,Böb\r\n"},
 		{rows, "tsv", "?s\t?o\n<http://x/bob>\t\"Böb\"@de\n"},
-		{rows, "xml", `<?xml version="1.0"?><sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="s"/><variable name="o"/></head><results><result><binding name="s"><uri>http://x/bob</uri></binding><binding name="o"><literal xml:lang="de">Böb</literal></binding></result></results></sparql>`},
+		{rows, "xml", `<?xml version="1.0"?><sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable ` +
+			`name="s"/><variable name="o"/></head><results><result><binding name="s"><uri>http://x/bob</uri></binding><binding ` +
+			`name="o"><literal xml:lang="de">Böb</literal></binding></result></results></sparql>`},
 		{"ASK { ?s <http://x/age> 41 }", "json", `{"head":{},"boolean":true}`},
-		{"ASK { ?s <http://x/age> 42 }", "xml", `<?xml version="1.0"?><sparql xmlns="http://www.w3.org/2005/sparql-results#"><head></head><boolean>false</boolean></sparql>`},
+		{"ASK { ?s <http://x/age> 42 }", "xml", `<?xml version="1.0"?><sparql xmlns="http://www.w3.org/2005/sparql-results#">` +
+			`<head></head><boolean>false</boolean></sparql>`},
 		{graph, "nt", "<http://x/bob> <http://x/of> <http://x/ann> .\n"},
 		{graph, "ttl", "<http://x/bob> <http://x/of> <http://x/ann> .\n"},
 		{"DESCRIBE <http://x/bob>", "rdf", `<?xml version="1.0" encoding="UTF-8"?>`},
@@ -202,7 +206,8 @@ func TestCutLosesNothing(t *testing.T) {
 
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	err := e.Update(short, "INSERT DATA { <http://x/never> <http://x/p> 1 } ; INSERT { <http://x/never> <http://x/p> ?n } WHERE { { "+runaway+" } }")
+	err := e.Update(short, "INSERT DATA { <http://x/never> <http://x/p> 1 } ; INSERT { <http://x/never> <http://x/p> ?n } "+
+		"WHERE { { "+runaway+" } }")
 	if !errors.Is(err, ErrCut) {
 		t.Fatalf("runaway update: %v", err)
 	}

@@ -45,7 +45,8 @@ func cut(ctx context.Context) error {
 
 // syntaxMessage matches the engine's parser messages by their beginnings: they
 // contain a position, or name a rule of the grammar that is checked afterwards.
-var syntaxMessage = regexp.MustCompile(`(?i)^(error at \d|error while parsing|parser error|.*\b(invalid iri|prefix not found|unexpected end)\b)`)
+var syntaxMessage = regexp.MustCompile(`(?i)^(error at \d|error while parsing|parser error|.*\b(invalid iri|prefix not ` +
+	`found|unexpected end)\b)`)
 
 func callError(message string) error {
 	if syntaxMessage.MatchString(message) {

@@ -88,50 +88,74 @@ func TestProtocol(t *testing.T) {
 		status     int
 		media, has string
 	}{
-		"get":                  {call{"GET", get, "", "", nil}, 200, "application/sparql-results+json", `"Böb"`},
-		"form":                 {call{"POST", s.URL, formType, param("query", names), nil}, 200, "application/sparql-results+json", `"Böb"`},
-		"form charset":         {call{"POST", s.URL, formType + "; charset=UTF-8", param("query", names), nil}, 200, "application/sparql-results+json", `"Böb"`},
-		"direct":               {call{"POST", s.URL, "application/sparql-query", names, nil}, 200, "application/sparql-results+json", `"Böb"`},
-		"head":                 {call{"HEAD", get, "", "", nil}, 200, "application/sparql-results+json", ""},
-		"xml":                  {call{"GET", get, "", "", accept("application/sparql-results+xml")}, 200, "application/sparql-results+xml", "<sparql"},
-		"csv":                  {call{"GET", get, "", "", accept("text/csv")}, 200, "text/csv; charset=utf-8", "o\r\nBöb"},
-		"tsv":                  {call{"GET", get, "", "", accept("text/tab-separated-values")}, 200, "text/tab-separated-values; charset=utf-8", "?o\n"},
-		"quality":              {call{"GET", get, "", "", accept("text/csv;q=0.1, application/sparql-results+xml;q=0.5, */*;q=0")}, 200, "application/sparql-results+xml", ""},
-		"any but json":         {call{"GET", get, "", "", accept("*/*, application/sparql-results+json;q=0")}, 200, "application/sparql-results+xml", ""},
-		"knakk":                {call{"GET", get, "", "", accept("application/json")}, 200, "application/sparql-results+json", ""},
-		"graph":                {call{"GET", s.URL + "?" + param("query", graph), "", "", nil}, 200, "application/n-triples", "\"Böb\"@de .\n"},
-		"turtle":               {call{"GET", s.URL + "?" + param("query", graph), "", "", accept("text/turtle, application/rdf+xml;q=0.9")}, 200, "text/turtle; charset=utf-8", "Böb"},
-		"rdf/xml":              {call{"GET", s.URL + "?" + param("query", graph), "", "", accept("application/rdf+xml")}, 200, "application/rdf+xml", "rdf:RDF"},
-		"rows as graph":        {call{"GET", get, "", "", accept("text/turtle")}, 406, "text/plain; charset=utf-8", "application/sparql-results+json"},
-		"graph as rows":        {call{"GET", s.URL + "?" + param("query", graph), "", "", accept("text/csv")}, 406, "text/plain; charset=utf-8", "text/turtle"},
-		"syntax":               {call{"GET", s.URL + "?" + param("query", "SELECT bad"), "", "", nil}, 400, "text/plain; charset=utf-8", "error at 1:11"},
-		"cannot run":           {call{"GET", s.URL + "?" + param("query", "SELECT * { SERVICE <http://127.0.0.1:1> {} }"), "", "", nil}, 500, "text/plain; charset=utf-8", "not supported"},
-		"no query":             {call{"GET", s.URL, "", "", nil}, 400, "text/plain; charset=utf-8", "no query"},
-		"two queries":          {call{"GET", get + "&" + param("query", names), "", "", nil}, 400, "text/plain; charset=utf-8", "exactly one"},
-		"both":                 {call{"POST", s.URL, formType, param("query", names, "update", "CLEAR ALL"), nil}, 400, "text/plain; charset=utf-8", "exactly one"},
-		"update by get":        {call{"GET", s.URL + "?" + param("update", "CLEAR ALL"), "", "", nil}, 400, "text/plain; charset=utf-8", "POST"},
-		"update as query":      {call{"GET", s.URL + "?" + param("query", "CLEAR ALL"), "", "", nil}, 400, "text/plain; charset=utf-8", "error at"},
-		"bad escape":           {call{"GET", s.URL + "?query=%zz", "", "", nil}, 400, "text/plain; charset=utf-8", "malformed"},
-		"not utf-8":            {call{"GET", s.URL + "?query=ASK%20{?s%20?p%20'%ff'}", "", "", nil}, 400, "text/plain; charset=utf-8", "UTF-8"},
-		"bad graph":            {call{"GET", get + "&" + param("default-graph-uri", "rel"), "", "", nil}, 400, "text/plain; charset=utf-8", "absolute"},
-		"other graph":          {call{"GET", get + "&" + param("default-graph-uri", "http://x/none"), "", "", nil}, 200, "application/sparql-results+json", `"bindings":[]`},
-		"other in body":        {call{"POST", s.URL + "?" + param("default-graph-uri", "http://x/none"), "application/sparql-query", names, nil}, 200, "application/sparql-results+json", `"bindings":[]`},
-		"method":               {call{"PUT", s.URL, "", "", nil}, 405, "text/plain; charset=utf-8", "PUT"},
-		"type":                 {call{"POST", s.URL, "text/plain", names, nil}, 415, "text/plain; charset=utf-8", "application/sparql-query"},
-		"no type":              {call{"POST", s.URL, "", names, nil}, 415, "text/plain; charset=utf-8", "Content-Type"},
-		"charset":              {call{"POST", s.URL, formType + "; charset=latin1", "", nil}, 415, "text/plain; charset=utf-8", "latin1"},
-		"too big":              {call{"POST", s.URL, "application/sparql-query", names + strings.Repeat(" ", 1000), nil}, 413, "text/plain; charset=utf-8", "1000"},
-		"update syntax":        {call{"POST", s.URL, "application/sparql-update", "INSERT bad", nil}, 400, "text/plain; charset=utf-8", "error at"},
-		"using":                {call{"POST", s.URL + "?" + param("using-graph-uri", "http://x/g"), "application/sparql-update", "CLEAR ALL", nil}, 400, "text/plain; charset=utf-8", "USING"},
-		"proxied update":       {call{"POST", s.URL, "application/sparql-update", "CLEAR ALL", map[string]string{"X-Forwarded-For": "9.9.9.9"}}, 403, "text/plain; charset=utf-8", "proxy"},
-		"rebound update":       {call{"POST", s.URL, formType, param("update", "CLEAR ALL"), map[string]string{"Host": "evil.example"}}, 421, "text/plain; charset=utf-8", "localhost"},
-		"update by an address": {call{"POST", s.URL, formType, param("update", "CLEAR ALL"), map[string]string{"Host": "192.0.2.7"}}, 403, "text/plain; charset=utf-8", "loopback"},
-		"foreign update":       {call{"POST", s.URL, formType, param("update", "CLEAR ALL"), map[string]string{"Origin": "http://evil.example"}}, 403, "text/plain; charset=utf-8", "another site"},
+		"get":  {call{"GET", get, "", "", nil}, 200, "application/sparql-results+json", `"Böb"`},
+		"form": {call{"POST", s.URL, formType, param("query", names), nil}, 200, "application/sparql-results+json", `"Böb"`},
+		"form charset": {call{"POST", s.URL, formType + "; charset=UTF-8", param("query", names), nil}, 200,
+			"application/sparql-results+json", `"Böb"`},
+		"direct": {call{"POST", s.URL, "application/sparql-query", names, nil}, 200, "application/sparql-results+json", `"Böb"`},
+		"head":   {call{"HEAD", get, "", "", nil}, 200, "application/sparql-results+json", ""},
+		"xml": {call{"GET", get, "", "", accept("application/sparql-results+xml")}, 200,
+			"application/sparql-results+xml", "<sparql"},
+		"csv": {call{"GET", get, "", "", accept("text/csv")}, 200, "text/csv; charset=utf-8", "o\r\nBöb"},
+		"tsv": {call{"GET", get, "", "", accept("text/tab-separated-values")}, 200,
+			"text/tab-separated-values; charset=utf-8", "?o\n"},
+		"quality": {call{"GET", get, "", "", accept("text/csv;q=0.1, application/sparql-results+xml;q=0.5, */*;q=0")}, 200,
+			"application/sparql-results+xml", ""},
+		"any but json": {call{"GET", get, "", "", accept("*/*, application/sparql-results+json;q=0")}, 200,
+			"application/sparql-results+xml", ""},
+		"knakk": {call{"GET", get, "", "", accept("application/json")}, 200, "application/sparql-results+json", ""},
+		"graph": {call{"GET", s.URL + "?" + param("query", graph), "", "", nil}, 200, "application/n-triples", "\"Böb\"@de .\n"},
+		"turtle": {call{"GET", s.URL + "?" + param("query", graph), "", "",
+			accept("text/turtle, application/rdf+xml;q=0.9")}, 200, "text/turtle; charset=utf-8", "Böb"},
+		"rdf/xml": {call{"GET", s.URL + "?" + param("query", graph), "", "", accept("application/rdf+xml")}, 200,
+			"application/rdf+xml", "rdf:RDF"},
+		"rows as graph": {call{"GET", get, "", "", accept("text/turtle")}, 406, "text/plain; charset=utf-8",
+			"application/sparql-results+json"},
+		"graph as rows": {call{"GET", s.URL + "?" + param("query", graph), "", "", accept("text/csv")}, 406,
+			"text/plain; charset=utf-8", "text/turtle"},
+		"syntax": {call{"GET", s.URL + "?" + param("query", "SELECT bad"), "", "", nil}, 400, "text/plain; charset=utf-8",
+			"error at 1:11"},
+		"cannot run": {call{"GET", s.URL + "?" + param("query", "SELECT * { SERVICE <http://127.0.0.1:1> {} }"), "", "", nil},
+			500, "text/plain; charset=utf-8", "not supported"},
+		"no query":    {call{"GET", s.URL, "", "", nil}, 400, "text/plain; charset=utf-8", "no query"},
+		"two queries": {call{"GET", get + "&" + param("query", names), "", "", nil}, 400, "text/plain; charset=utf-8", "exactly one"},
+		"both": {call{"POST", s.URL, formType, param("query", names, "update", "CLEAR ALL"), nil}, 400,
+			"text/plain; charset=utf-8", "exactly one"},
+		"update by get": {call{"GET", s.URL + "?" + param("update", "CLEAR ALL"), "", "", nil}, 400, "text/plain; charset=utf-8", "POST"},
+		"update as query": {call{"GET", s.URL + "?" + param("query", "CLEAR ALL"), "", "", nil}, 400, "text/plain; charset=utf-8",
+			"error at"},
+		"bad escape": {call{"GET", s.URL + "?query=%zz", "", "", nil}, 400, "text/plain; charset=utf-8", "malformed"},
+		"not utf-8":  {call{"GET", s.URL + "?query=ASK%20{?s%20?p%20'%ff'}", "", "", nil}, 400, "text/plain; charset=utf-8", "UTF-8"},
+		"bad graph": {call{"GET", get + "&" + param("default-graph-uri", "rel"), "", "", nil}, 400,
+			"text/plain; charset=utf-8", "absolute"},
+		"other graph": {call{"GET", get + "&" + param("default-graph-uri", "http://x/none"), "", "", nil}, 200,
+			"application/sparql-results+json", `"bindings":[]`},
+		"other in body": {call{"POST", s.URL + "?" + param("default-graph-uri", "http://x/none"), "application/sparql-query",
+			names, nil}, 200, "application/sparql-results+json", `"bindings":[]`},
+		"method":  {call{"PUT", s.URL, "", "", nil}, 405, "text/plain; charset=utf-8", "PUT"},
+		"type":    {call{"POST", s.URL, "text/plain", names, nil}, 415, "text/plain; charset=utf-8", "application/sparql-query"},
+		"no type": {call{"POST", s.URL, "", names, nil}, 415, "text/plain; charset=utf-8", "Content-Type"},
+		"charset": {call{"POST", s.URL, formType + "; charset=latin1", "", nil}, 415, "text/plain; charset=utf-8", "latin1"},
+		"too big": {call{"POST", s.URL, "application/sparql-query", names + strings.Repeat(" ", 1000), nil}, 413,
+			"text/plain; charset=utf-8", "1000"},
+		"update syntax": {call{"POST", s.URL, "application/sparql-update", "INSERT bad", nil}, 400, "text/plain; charset=utf-8",
+			"error at"},
+		"using": {call{"POST", s.URL + "?" + param("using-graph-uri", "http://x/g"), "application/sparql-update",
+			"CLEAR ALL", nil}, 400, "text/plain; charset=utf-8", "USING"},
+		"proxied update": {call{"POST", s.URL, "application/sparql-update", "CLEAR ALL",
+			map[string]string{"X-Forwarded-For": "9.9.9.9"}}, 403, "text/plain; charset=utf-8", "proxy"},
+		"rebound update": {call{"POST", s.URL, formType, param("update", "CLEAR ALL"), map[string]string{"Host": "evil.example"}},
+			421, "text/plain; charset=utf-8", "localhost"},
+		"update by an address": {call{"POST", s.URL, formType, param("update", "CLEAR ALL"), map[string]string{"Host": "192.0.2.7"}},
+			403, "text/plain; charset=utf-8", "loopback"},
+		"foreign update": {call{"POST", s.URL, formType, param("update", "CLEAR ALL"),
+			map[string]string{"Origin": "http://evil.example"}}, 403, "text/plain; charset=utf-8", "another site"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			response, body := c.call.do(t)
 			if response.StatusCode != c.status || response.Header.Get("Content-Type") != c.media || !strings.Contains(body, c.has) {
-				t.Errorf("got %d %s %q\nwant %d %s containing %q", response.StatusCode, response.Header.Get("Content-Type"), body, c.status, c.media, c.has)
+				t.Errorf("got %d %s %q\nwant %d %s containing %q", response.StatusCode, response.Header.Get("Content-Type"), body, c.status,
+					c.media, c.has)
 			}
 			if c.status == 405 && response.Header.Get("Allow") != "GET, HEAD, POST" {
 				t.Errorf("Allow is %q", response.Header.Get("Allow"))
@@ -262,7 +286,8 @@ func TestOverload(t *testing.T) {
 	cancel() // the client goes away, and its query with it
 	running.Wait()
 	for {
-		response, body := call{"GET", s.URL + "?" + param("query", "SELECT (COUNT(*) AS ?n) {?s ?p ?o}"), "", "", map[string]string{"Accept": "text/csv"}}.do(t)
+		response, body := call{"GET", s.URL + "?" + param("query", "SELECT (COUNT(*) AS ?n) {?s ?p ?o}"), "", "",
+			map[string]string{"Accept": "text/csv"}}.do(t)
 		if response.StatusCode == http.StatusOK {
 			if body != "n\r\n100\r\n" {
 				t.Errorf("after the cut: %q", body)
@@ -291,8 +316,10 @@ func TestConcurrentClients(t *testing.T) {
 		})
 		clients.Go(func() {
 			for range updates {
-				const half = "ASK { { ?x <http://x/left> ?l FILTER NOT EXISTS { ?x <http://x/right> ?l } } UNION { ?x <http://x/right> ?r FILTER NOT EXISTS { ?x <http://x/left> ?r } } }"
-				if _, body := (call{"GET", s.URL + "?" + param("query", half), "", "", map[string]string{"Accept": "text/csv"}}).do(t); body != "false" {
+				const half = "ASK { { ?x <http://x/left> ?l FILTER NOT EXISTS { ?x <http://x/right> ?l } } UNION { ?x <http://x/right> " +
+					"?r FILTER NOT EXISTS { ?x <http://x/left> ?r } } }"
+				if _, body := (call{"GET", s.URL + "?" + param("query", half), "", "", map[string]string{"Accept": "text/csv"}}).do(
+					t); body != "false" {
 					t.Errorf("half an update was seen: %q", body)
 				}
 			}

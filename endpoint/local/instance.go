@@ -61,7 +61,8 @@ func (i *instance) start(ctx context.Context, wasm []byte, cache *Cache) (err er
 		return err
 	}
 	config := wazero.NewModuleConfig().WithStartFunctions().WithName("")
-	if i.module, err = cache.runtime.InstantiateModule(i.memory.reserveMemory(context.WithValue(ctx, instanceKey{}, i)), cache.engine, config); err != nil {
+	if i.module, err = cache.runtime.InstantiateModule(i.memory.reserveMemory(context.WithValue(ctx, instanceKey{}, i)),
+		cache.engine, config); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
 	own := experimental.WithImportResolver(ctx, func(name string) api.Module {

@@ -15,22 +15,30 @@ import (
 // patternQueries are queries of all kinds over a small vocabulary.
 var patternQueries = []string{
 	`SELECT * { ?s ?p ?o }`, `SELECT * { x:1 ?p ?o }`, `SELECT * { ?s x:p0 ?o }`, `SELECT * { ?s x:p0 x:2 }`, `SELECT * { ?s x:p1 "l1"@en }`,
-	`SELECT * { ?s x:p1 "l1" }`, `SELECT * { ?s x:p1 1 }`, `SELECT * { ?s x:p1 ?o FILTER(?o = 1) }`, `SELECT * { ?s a x:C }`, `SELECT * { ?s a ?c . ?s x:p0 ?o }`,
+	`SELECT * { ?s x:p1 "l1" }`, `SELECT * { ?s x:p1 1 }`, `SELECT * { ?s x:p1 ?o FILTER(?o = 1) }`, `SELECT * { ?s a x:C }`,
+	`SELECT * { ?s a ?c . ?s x:p0 ?o }`,
 	`SELECT * { ?s x:p0 ?o . ?o x:p1 ?z }`, `SELECT * { ?s x:p0 ?o ; x:p1 ?z , ?w }`, `SELECT * { ?s x:p0 [ x:p1 ?z ] }`,
-	`SELECT * { ?s x:p0 ?o OPTIONAL { ?o x:p1 ?z } }`, `SELECT * { ?s x:p0 ?o MINUS { ?s x:p2 ?z } }`, `SELECT * { ?s x:p0 ?o FILTER NOT EXISTS { ?o x:p1 ?z } }`,
+	`SELECT * { ?s x:p0 ?o OPTIONAL { ?o x:p1 ?z } }`, `SELECT * { ?s x:p0 ?o MINUS { ?s x:p2 ?z } }`,
+	`SELECT * { ?s x:p0 ?o FILTER NOT EXISTS { ?o x:p1 ?z } }`,
 	`SELECT * { ?s x:p0 ?o FILTER(EXISTS { ?o x:p2 x:1 } || ?o = x:3) }`, `SELECT * { { ?s x:p0 ?o } UNION { ?o x:p2 ?s } }`,
-	`SELECT * { x:1 x:p0+ ?o }`, `SELECT * { x:1 x:p0* ?o }`, `SELECT * { ?s x:p0* x:1 }`, `SELECT * { ?s x:p0* ?o }`, `SELECT * { ?s x:p0? ?o }`,
+	`SELECT * { x:1 x:p0+ ?o }`, `SELECT * { x:1 x:p0* ?o }`, `SELECT * { ?s x:p0* x:1 }`, `SELECT * { ?s x:p0* ?o }`,
+	`SELECT * { ?s x:p0? ?o }`,
 	`SELECT * { ?s (x:p0|x:p1)/^x:p2 ?o }`, `SELECT * { ?s x:p0/x:p1* ?o }`, `SELECT * { ?s !x:p0 ?o }`, `SELECT * { ?s !(x:p0|^x:p1) ?o }`,
-	`SELECT * { GRAPH x:g { ?s x:p0 ?o } }`, `SELECT ?g ?s { GRAPH ?g { ?s x:p1 ?o } }`, `SELECT * { GRAPH ?g {} }`, `SELECT * { GRAPH x:g { OPTIONAL { x:1 x:p0 ?o } } }`,
+	`SELECT * { GRAPH x:g { ?s x:p0 ?o } }`, `SELECT ?g ?s { GRAPH ?g { ?s x:p1 ?o } }`, `SELECT * { GRAPH ?g {} }`,
+	`SELECT * { GRAPH x:g { OPTIONAL { x:1 x:p0 ?o } } }`,
 	`SELECT (COUNT(*) AS ?n) { ?s x:p2 ?o }`, `SELECT ?s (COUNT(?o) AS ?n) { ?s x:p0 ?o } GROUP BY ?s HAVING (COUNT(?o) > 1)`,
 	`SELECT * { { SELECT ?s (MAX(STR(?o)) AS ?m) { ?s x:p0 ?o } GROUP BY ?s } ?s x:p2 ?z }`, `SELECT * { VALUES ?s { x:1 x:2 } ?s x:p1 ?o }`,
-	`SELECT (EXISTS { x:1 x:p0 x:2 } AS ?e) {}`, `ASK { x:1 x:p1 ?o . x:2 x:p1 ?o }`, `CONSTRUCT { ?o x:new ?s } { ?s x:p0 ?o }`, `CONSTRUCT WHERE { ?s x:p2 ?o }`,
+	`SELECT (EXISTS { x:1 x:p0 x:2 } AS ?e) {}`, `ASK { x:1 x:p1 ?o . x:2 x:p1 ?o }`, `CONSTRUCT { ?o x:new ?s } { ?s x:p0 ?o }`,
+	`CONSTRUCT WHERE { ?s x:p2 ?o }`,
 	`SELECT * { ?s x:p0 ?o VALUES ?s { x:1 x:2 } OPTIONAL { ?s x:p1 ?z } }`, `SELECT * { OPTIONAL { ?s x:p0 ?o } VALUES ?s { x:1 } }`,
-	`SELECT * { VALUES ?s { x:1 } { OPTIONAL { ?s x:p0 ?o } } }`, `SELECT * { VALUES (?s ?o) { (x:1 UNDEF) (x:2 x:3) } ?s x:p0 ?o MINUS { ?s x:p2 ?z } }`,
+	`SELECT * { VALUES ?s { x:1 } { OPTIONAL { ?s x:p0 ?o } } }`, `SELECT * { VALUES (?s ?o) { (x:1 UNDEF) (x:2 x:3) } ?s x:p0 ` +
+		`?o MINUS { ?s x:p2 ?z } }`,
 	`SELECT * { VALUES ?o { x:1 "l1" } { ?s x:p0 ?o } UNION { ?o x:p2 ?s } FILTER NOT EXISTS { ?o x:p1 ?z } }`,
 	`SELECT * { VALUES ?s { x:1 } { SELECT ?s (COUNT(?o) AS ?n) { ?s x:p0 ?o } GROUP BY ?s ORDER BY ?n LIMIT 1 } }`,
-	`SELECT * { VALUES ?s { x:1 x:2 } ?s x:p0* ?o }`, `SELECT * { BIND(x:2 AS ?o) ?s x:p0 ?o FILTER EXISTS { ?o x:p1 ?z OPTIONAL { ?s x:p2 ?z } } }`,
-	`SELECT (COUNT(*) AS ?n) { VALUES ?s { x:1 } GRAPH x:g { ?s x:p0 ?o } }`, `SELECT * { ?s x:p0 ?o { OPTIONAL { ?s x:p1 ?z } VALUES ?s { x:3 } } }`,
+	`SELECT * { VALUES ?s { x:1 x:2 } ?s x:p0* ?o }`, `SELECT * { BIND(x:2 AS ?o) ?s x:p0 ?o FILTER EXISTS { ?o x:p1 ?z ` +
+		`OPTIONAL { ?s x:p2 ?z } } }`,
+	`SELECT (COUNT(*) AS ?n) { VALUES ?s { x:1 } GRAPH x:g { ?s x:p0 ?o } }`,
+	`SELECT * { ?s x:p0 ?o { OPTIONAL { ?s x:p1 ?z } VALUES ?s { x:3 } } }`,
 	`DESCRIBE x:1`, `SELECT * { ?s x:p2 (1 2) }`, `SELECT * { BIND(x:1 AS ?s) ?s x:p0 ?o }`,
 }
 

@@ -24,7 +24,8 @@ func TestQueryForm(t *testing.T) {
 
 func TestRepeatable(t *testing.T) {
 	for text, want := range map[string]bool{
-		`INSERT DATA { <http://x/NOW()> <http://x/select> "NOW() SELECT \" UUID()", '''it's "now"''', "x"@now-select }`:      false, // the IRI might be a comparison
+		// the IRI might be a comparison
+		`INSERT DATA { <http://x/NOW()> <http://x/select> "NOW() SELECT \" UUID()", '''it's "now"''', "x"@now-select }`:      false,
 		`INSERT DATA { <http://x/now_(film)> <http://x/select> "NOW() SELECT \" UUID()", '''it's "now"''', "x"@now-select }`: true,
 		`DELETE { ?s ?p ?now } WHERE { ?s ?p ?now FILTER (?now < 3) } # RAND()`:                                              true,
 		`INSERT { ?s ex:now ?n } WHERE { ?s rand:uuid ?n }`:                                                                  true,

@@ -35,7 +35,8 @@ type tally struct {
 }
 
 func (n *tally) String() string {
-	return fmt.Sprintf("%d answers of merged queries compared (%d with rows, %d left undecided) and %d digests, of %d templates: %d requests for one query, %d for several (%d refused); %d answers and %d digests differ",
+	return fmt.Sprintf("%d answers of merged queries compared (%d with rows, %d left undecided) and %d digests, of %d "+
+		"templates: %d requests for one query, %d for several (%d refused); %d answers and %d digests differ",
 		n.compared, n.filled, n.undecided, n.probed, n.templates, n.singles, n.merged, n.refused, len(n.found), len(n.doubts))
 }
 
@@ -149,9 +150,11 @@ func (c *cohort) probe(ask asker, singles []*diff.Result, n *tally) {
 		want, ok := c.template.Digest(r, "SALT")
 		if ok != known[i] || ok && want != digests[i] {
 			if known[i] && real[digests[i]] {
-				n.differs("%s\nprobed as %s\nhas the digest of another result, %v instead of %v for %s", c.texts[i], text, digests[i], want, r.Document())
+				n.differs("%s\nprobed as %s\nhas the digest of another result, %v instead of %v for %s", c.texts[i], text, digests[i], want,
+					r.Document())
 			}
-			n.doubts = append(n.doubts, fmt.Sprintf("%s\nprobed as %s\ndigest %v %v\ninstead of %v %v for %s", c.texts[i], text, digests[i], known[i], want, ok, r.Document()))
+			n.doubts = append(n.doubts, fmt.Sprintf("%s\nprobed as %s\ndigest %v %v\ninstead of %v %v for %s", c.texts[i], text,
+				digests[i], known[i], want, ok, r.Document()))
 		}
 	}
 }
@@ -219,6 +222,7 @@ func TestLongExact(t *testing.T) {
 	n.random(t, ask(e), update(t, e), "")
 	n.report(t)
 	if len(n.doubts) > 0 || n.compared < *goal || n.filled < n.compared/5 || n.refused > 0 {
-		t.Errorf("%d answers compared, %d of them with rows; %d requests refused; %d wrong digests", n.compared, n.filled, n.refused, len(n.doubts))
+		t.Errorf("%d answers compared, %d of them with rows; %d requests refused; %d wrong digests", n.compared, n.filled, n.refused,
+			len(n.doubts))
 	}
 }

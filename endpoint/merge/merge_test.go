@@ -27,28 +27,34 @@ func TestParameters(t *testing.T) {
 		{"SELECT ?p ?o { :c ?p ?o }", "<http://x/c>",
 			"SELECT ?i ?p ?o WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?p0 ?p ?o }"},
 		{"SELECT DISTINCT ?s WHERE { ?s a :C ; :p :c , \"x\" . OPTIONAL { ?s :q :c ; } } ORDER BY DESC(?s)", `<http://x/c> "x"`,
-			"SELECT DISTINCT ?i ?s WHERE { VALUES ( ?i ?p0 ?p1 ) { ( 0 <http://x/c> \"x\" ) ( 1 <u:0> <u:1> ) } ?s a <http://x/C> ; <http://x/p> ?p0 , ?p1 . " +
+			"SELECT DISTINCT ?i ?s WHERE { VALUES ( ?i ?p0 ?p1 ) { ( 0 <http://x/c> \"x\" ) ( 1 <u:0> <u:1> ) } ?s a <http://x/C> ; " +
+				"<http://x/p> ?p0 , ?p1 . " +
 				"OPTIONAL { ?s <http://x/q> ?p0 ; } } ORDER BY ?i DESC( ?s )"},
 		{"ASK { ?i ?p0 :c }", "<http://x/c>",
 			"SELECT DISTINCT ?i_ WHERE { VALUES ( ?i_ ?p0_ ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?i ?p0 ?p0_ }"},
 		{"CONSTRUCT { :c :has ?x . ?x a :C } FROM <g:1> { :c :p/(:q|:s) ?x . ?x ^:r|(:s/^:t) ?y . ?y :u :d . FILTER(?x != :d) }", "<http://x/d>",
-			"SELECT DISTINCT ?i ?x FROM <g:1> WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/d> ) ( 1 <u:0> ) } <http://x/c> <http://x/p> / ( <http://x/q> | <http://x/s> ) ?x . " +
+			"SELECT DISTINCT ?i ?x FROM <g:1> WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/d> ) ( 1 <u:0> ) } <http://x/c> <http://x/p> " +
+				"/ ( <http://x/q> | <http://x/s> ) ?x . " +
 				"?x ^ <http://x/r> | ( <http://x/s> / ^ <http://x/t> ) ?y . ?y <http://x/u> ?p0 . FILTER( ?x != <http://x/d> ) }"},
 		{"CONSTRUCT WHERE { :c :p ?o ; a :D }", "<http://x/c>",
 			"SELECT DISTINCT ?i ?o WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?p0 <http://x/p> ?o ; a <http://x/D> }"},
 		{"SELECT (COUNT(*) AS ?n) { ?s :p :c, 1, \"1\"^^xsd:byte, (:l), [ :q :d ] }", "<http://x/c> <http://x/d>",
-			"SELECT ?i ( COUNT( * ) AS ?n ) WHERE { VALUES ( ?i ?p0 ?p1 ) { ( 0 <http://x/c> <http://x/d> ) ( 1 <u:0> <u:1> ) } ?s <http://x/p> ?p0 , 1 , " +
+			"SELECT ?i ( COUNT( * ) AS ?n ) WHERE { VALUES ( ?i ?p0 ?p1 ) { ( 0 <http://x/c> <http://x/d> ) ( 1 <u:0> <u:1> ) } ?s " +
+				"<http://x/p> ?p0 , 1 , " +
 				"\"1\"^^<http://www.w3.org/2001/XMLSchema#byte> , ( <http://x/l> ) , [ <http://x/q> ?p1 ] } GROUP BY ?i"},
 		{"SELECT ?k (MAX(?v) AS ?m) { ?k :p :c ; :v ?v } GROUP BY ?k HAVING (COUNT(*) > 1)", "<http://x/c>",
-			"SELECT ?i ?k ( MAX( ?v ) AS ?m ) WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?k <http://x/p> ?p0 ; <http://x/v> ?v } GROUP BY ?i ?k HAVING( COUNT( * ) > 1 )"},
+			"SELECT ?i ?k ( MAX( ?v ) AS ?m ) WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?k <http://x/p> ?p0 ; " +
+				"<http://x/v> ?v } GROUP BY ?i ?k HAVING( COUNT( * ) > 1 )"},
 		{"SELECT ?s ?x { { ?s :p :c } UNION { :c :p ?s ; :q :d } OPTIONAL { ?s :q :c, :d } BIND(:d AS ?x) VALUES ?s { :f } }", "<http://x/c>",
-			"SELECT ?i ?s ?x WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } { ?s <http://x/p> ?p0 } UNION { ?p0 <http://x/p> ?s ; <http://x/q> <http://x/d> } " +
+			"SELECT ?i ?s ?x WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } { ?s <http://x/p> ?p0 } UNION { ?p0 " +
+				"<http://x/p> ?s ; <http://x/q> <http://x/d> } " +
 				"OPTIONAL { ?s <http://x/q> ?p0 , <http://x/d> } BIND( <http://x/d> AS ?x ) VALUES ?s { <http://x/f> } }"},
 		{"SELECT ?s { GRAPH :g { ?s :p :c } FILTER NOT EXISTS { ?s :t :f , :c } }", "<http://x/c>",
 			"SELECT ?i ?s WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } GRAPH <http://x/g> { ?s <http://x/p> ?p0 } " +
 				"FILTER NOT EXISTS { ?s <http://x/t> <http://x/f> , <http://x/c> } }"},
 		{"SELECT ?s { ?s <http://www.bigdata.com/rdf/search#search> \"word\" ; :p :c }", "<http://x/c>",
-			"SELECT ?i ?s WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?s <http://www.bigdata.com/rdf/search#search> \"word\" ; <http://x/p> ?p0 }"},
+			"SELECT ?i ?s WHERE { VALUES ( ?i ?p0 ) { ( 0 <http://x/c> ) ( 1 <u:0> ) } ?s <http://www.bigdata.com/rdf/search#search> " +
+				"\"word\" ; <http://x/p> ?p0 }"},
 	} {
 		tpl, args, err := parse(t, c.query)
 		if err != nil {

@@ -13,7 +13,8 @@ func node(r *rand.Rand) string       { return fmt.Sprintf("<http://x/n%d>", r.In
 func predicate1(r *rand.Rand) string { return fmt.Sprintf("<http://x/%c>", 'p'+rune(r.IntN(3))) }
 
 func value(r *rand.Rand) string {
-	literals := []string{`"ä€𝄞"`, `"2020-01-01"^^<http://www.w3.org/2001/XMLSchema#date>`, `"a"`, `"b"@en`, `"b"@EN`, `"b"`, `1`, `01`, `1.0`, `"1"`, `true`, `"q\"\\\n"`, `""`}
+	literals := []string{`"ä€𝄞"`, `"2020-01-01"^^<http://www.w3.org/2001/XMLSchema#date>`, `"a"`, `"b"@en`, `"b"@EN`, `"b"`, `1`,
+		`01`, `1.0`, `"1"`, `true`, `"q\"\\\n"`, `""`}
 	if r.IntN(5) > 0 {
 		return node(r)
 	}
@@ -162,7 +163,8 @@ func (g *generator) part(depth int) {
 		g.write("MINUS ")
 		g.group(0, false)
 	case 5:
-		g.write("FILTER(%s) ", g.pick(g.variable()+g.pick(" = ", " != ", " < ")+g.hole("O"), g.variable()+" != "+g.variable(), "BOUND("+g.variable()+")", "!BOUND("+g.variable()+")", "ISIRI("+g.variable()+")"))
+		g.write("FILTER(%s) ", g.pick(g.variable()+g.pick(" = ", " != ", " < ")+g.hole("O"), g.variable()+" != "+g.variable(),
+			"BOUND("+g.variable()+")", "!BOUND("+g.variable()+")", "ISIRI("+g.variable()+")"))
 	case 6:
 		g.group(depth-1, false)
 	case 7:
@@ -175,7 +177,8 @@ func (g *generator) part(depth int) {
 	case 9:
 		g.write("BIND(%s AS %s) ", g.pick("STR("+g.variable()+")", g.variable(), node(g.Rand)), g.pick("?d", "?c"))
 	case 10:
-		g.write("VALUES %s { %s %s } ", g.pick("?a", "?b", "?k"), g.pick(node(g.Rand), predicate1(g.Rand)), g.pick(node(g.Rand), predicate1(g.Rand), "UNDEF"))
+		g.write("VALUES %s { %s %s } ", g.pick("?a", "?b", "?k"), g.pick(node(g.Rand), predicate1(g.Rand)),
+			g.pick(node(g.Rand), predicate1(g.Rand), "UNDEF"))
 	default:
 		g.triples()
 	}

@@ -56,7 +56,8 @@ func probeTwins(t *testing.T, ask asker, salt string) (list []Digest) {
 
 const (
 	prefixed = "http://example.org/"
-	twinData = "<" + prefixed + "a> <" + prefixed + "name> \"Anna 03ce5ed4\" .\n<" + prefixed + "b> <" + prefixed + "name> \"Anna 0b3f9297\" .\n"
+	twinData = "<" + prefixed + "a> <" + prefixed + "name> \"Anna 03ce5ed4\" .\n<" + prefixed + "b> <" + prefixed +
+		"name> \"Anna 0b3f9297\" .\n"
 )
 
 // Values that were prepared to have the same digest have different ones in a probe, because

@@ -23,7 +23,8 @@ func askVirtuoso(s *virtuosotest.Server) asker {
 		if form.Graph() {
 			accept = "text/plain"
 		}
-		r, err := http.PostForm(s.URL, url.Values{"query": {text}, "default-graph-uri": {graphName}, "named-graph-uri": {graphName}, "format": {accept}})
+		r, err := http.PostForm(s.URL, url.Values{"query": {text}, "default-graph-uri": {graphName}, "named-graph-uri": {graphName},
+			"format": {accept}})
 		if err != nil {
 			return nil, failed(s, err)
 		}
@@ -107,7 +108,9 @@ func TestVirtuosoRulesAreNeeded(t *testing.T) {
 		s.Update("CLEAR GRAPH <" + graphName + ">")
 		s.Update(prefix + "INSERT DATA { GRAPH <" + graphName + "> { " + data + " } }")
 	}, []ruleCase{
-		{Path, "ASK { C :p ?s . ?s ^:r \"b\" ; a :n OPTIONAL { ?s ?k :n . [ :r/:q ?k ] :q ?i } }", ":a :p :s . :x :q :n ; a :n . :y :q :z . :z :r :q"},
-		{Repeated, "SELECT ?o ?x { ?o ^:q ?o . C :p ?x OPTIONAL { ?x :r ?o } }", ":a :p :o . :b :p :o . :o :q :o . :o :q :e . :e :q :a . :o :r :e , :a"},
+		{Path, "ASK { C :p ?s . ?s ^:r \"b\" ; a :n OPTIONAL { ?s ?k :n . [ :r/:q ?k ] :q ?i } }",
+			":a :p :s . :x :q :n ; a :n . :y :q :z . :z :r :q"},
+		{Repeated, "SELECT ?o ?x { ?o ^:q ?o . C :p ?x OPTIONAL { ?x :r ?o } }",
+			":a :p :o . :b :p :o . :o :q :o . :o :q :e . :e :q :a . :o :r :e , :a"},
 	})
 }

@@ -2,6 +2,7 @@ package pack_test
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/freshet/freshet/endpoint/pack"
 )
@@ -24,9 +25,10 @@ func ExampleFind() {
 		}
 	}
 	_, err = pack.Find("wikidatta")
-	fmt.Println(err)
+	fmt.Println(strings.ReplaceAll(err.Error(), "; ", ";\n"))
 	// Output:
 	// Wikidata Query Service
 	// https://query.wikidata.org/sparql
-	// The endpoint's settings do not fit: there is no pack "wikidatta"; there are commons, dbpedia, europeana, nomisma, uniprot, wikidata, wikidata-qlever, wikidata-scholarly
+	// The endpoint's settings do not fit: there is no pack "wikidatta";
+	// there are commons, dbpedia, europeana, nomisma, uniprot, wikidata, wikidata-qlever, wikidata-scholarly
 }

@@ -123,7 +123,8 @@ func Find(name string) (Pack, error) {
 		}
 	}
 	detail := fmt.Sprintf("there is no pack %q; there are %s", name, strings.Join(Names(), ", "))
-	return Pack{}, &registry.Problem{Kind: registry.KindBadEndpoint, Detail: detail, Errors: []registry.FieldError{{Pointer: "/pack", Detail: detail}}}
+	return Pack{}, &registry.Problem{Kind: registry.KindBadEndpoint, Detail: detail,
+		Errors: []registry.FieldError{{Pointer: "/pack", Detail: detail}}}
 }
 
 // Of returns the pack of an endpoint, by its name or its URL.
@@ -138,7 +139,8 @@ func Of(name, url string) (Pack, bool) {
 
 // Has reports whether a URL leads to the endpoint of p.
 func (p Pack) Has(url string) bool {
-	return Same(fmt.Sprint(p.Values(nil)["url"]), url) || slices.ContainsFunc(p.Aliases, func(alias Note) bool { return Same(alias.Text, url) })
+	return Same(fmt.Sprint(p.Values(nil)["url"]), url) || slices.ContainsFunc(p.Aliases,
+		func(alias Note) bool { return Same(alias.Text, url) })
 }
 
 // Same reports whether two URLs lead to the same endpoint, which links write with either scheme, and with

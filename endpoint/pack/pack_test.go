@@ -85,8 +85,9 @@ func TestOf(t *testing.T) {
 // the endpoint's own.
 func TestDeclare(t *testing.T) {
 	for url, text := range map[string]string{
-		"https://query.wikidata.org/sparql": `SELECT ?x ?xLabel { ?x wdt:P31 wd:Q5; p:P39/ps:P39 ?y SERVICE wikibase:label { bd:serviceParam wikibase:language "en" } }`,
-		"http://dbpedia.org/sparql/":        "SELECT ?x { ?x a dbo:City; dct:subject dbc:Ulm; geo:lat ?lat; rdfs:label ?name }",
+		"https://query.wikidata.org/sparql": `SELECT ?x ?xLabel { ?x wdt:P31 wd:Q5; p:P39/ps:P39 ?y SERVICE wikibase:label { ` +
+			`bd:serviceParam wikibase:language "en" } }`,
+		"http://dbpedia.org/sparql/": "SELECT ?x { ?x a dbo:City; dct:subject dbc:Ulm; geo:lat ?lat; rdfs:label ?name }",
 	} {
 		p, ok := Of("", url)
 		if !ok {
@@ -140,7 +141,8 @@ func TestFeedOfOtherURL(t *testing.T) {
 	if own := p.Values(map[string]any{"url": "http://query.wikidata.org/sparql/"}); own["feed"] != "wikidata" || own["lag"] == nil {
 		t.Errorf("%v", own)
 	}
-	if copied := p.Values(map[string]any{"url": "http://127.0.0.1:9999/sparql"}); copied["feed"] != nil || copied["lag"] != nil || copied["min_gap"] == nil {
+	if copied := p.Values(map[string]any{"url": "http://127.0.0.1:9999/sparql"}); copied["feed"] != nil || copied["lag"] != nil ||
+		copied["min_gap"] == nil {
 		t.Errorf("%v", copied)
 	}
 	if given := p.Values(map[string]any{"url": "http://127.0.0.1:9999/sparql", "feed": "own"}); given["feed"] != "own" {

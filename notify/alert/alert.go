@@ -186,7 +186,8 @@ func (e *Engine) signal() {
 }
 
 // ErrAway is the error of an engine that does not have the lease of rules.
-var ErrAway error = &registry.Problem{Kind: registry.KindUnavailable, Detail: "another node of the cluster takes over the alert rules: try again in a few seconds"}
+var ErrAway error = &registry.Problem{Kind: registry.KindUnavailable, Detail: "another node of the cluster takes over the " +
+	"alert rules: try again in a few seconds"}
 
 // exclusive runs do with the token of the lease, alone. What is in memory was read under that
 // lease. It returns ErrAway without the lease.

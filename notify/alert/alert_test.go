@@ -22,7 +22,8 @@ import (
 func TestWebhook(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
-	v := r.create(registry.RuleSettings{Name: "late", Query: "late", When: "?value > 10", Labels: map[string]string{"s": "?s"}, Summary: "?s is ?value late", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+	v := r.create(registry.RuleSettings{Name: "late", Query: "late", When: "?value > 10", Labels: map[string]string{"s": "?s"},
+		Summary: "?s is ?value late", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	if v.Status != registry.RuleWaiting || v.To[0].Secret == "" || v.Query != q {
 		t.Errorf("%+v", v)
 	}
@@ -44,7 +45,8 @@ func TestWebhook(t *testing.T) {
 	}
 	until(t, "the deletion of both messages", func() bool { return r.stored() == 0 })
 	r.delivered("late")
-	if v = r.rule("late"); v.Status != registry.RuleInactive || v.State.Fired != 1 || len(v.State.Events) != 2 || v.Receivers[0].Deliveries != 2 {
+	if v = r.rule("late"); v.Status != registry.RuleInactive || v.State.Fired != 1 || len(v.State.Events) != 2 ||
+		v.Receivers[0].Deliveries != 2 {
 		t.Errorf("%+v", v)
 	}
 }
@@ -137,7 +139,8 @@ func TestStale(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(2 * time.Minute), To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(2 * time.Minute),
+		To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	if v := r.rule("late"); v.Status != registry.RulePending {
 		t.Errorf("%+v", v)
 	}
@@ -160,7 +163,8 @@ func TestConfirmation(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(time.Minute), To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(time.Minute),
+		To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	if r.log.Record(q, table(t, "a=11"), time.Unix(1_790_000_000+120, 0)) {
 		t.Fatal("the result has changed")
 	}
@@ -176,7 +180,8 @@ func TestEnds(t *testing.T) {
 	q, p := r.log.Add("late", diff.Select, false), r.log.Add("other", diff.Select, false)
 	for i, id := range []string{q, p} {
 		r.record(id, "a=11")
-		r.create(registry.RuleSettings{Name: []string{"one", "two"}[i], Query: id, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+		r.create(registry.RuleSettings{Name: []string{"one", "two"}[i], Query: id, When: "?value > 10",
+			To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	}
 	until(t, "both alerts", func() bool { return len(h.messages()) == 2 })
 	if err := r.Remove(r.rule("one").ID); err != nil {
@@ -330,7 +335,8 @@ func TestBadRules(t *testing.T) {
 		t.Error(err)
 	}
 	other.Name = "third"
-	if _, err := r.Create(context.Background(), registry.Caller{Name: "c", Role: registry.RoleAdmin}, other); err == nil || !strings.Contains(err.Error(), "limits.rules") {
+	if _, err := r.Create(context.Background(), registry.Caller{Name: "c", Role: registry.RoleAdmin}, other); err == nil ||
+		!strings.Contains(err.Error(), "limits.rules") {
 		t.Error(err)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-var _ = known(&kind{Kind: Kind{"alertmanager", "base URL of Alertmanager, e.g. http://127.0.0.1:9093"}, batch: batch, together: true, repeats: true,
+var _ = known(&kind{Kind: Kind{"alertmanager", "base URL of Alertmanager, e.g. http://127.0.0.1:9093"}, batch: batch,
+	together: true, repeats: true,
 	check: checkAlertmanager, send: toAlertmanager})
 
 func checkAlertmanager(o *Options, address string) (string, error) {
@@ -37,11 +38,13 @@ type postableAlert struct {
 }
 
 // toAlertmanager sends alerts in one request.
-func toAlertmanager(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+func toAlertmanager(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context,
+	*deliver.Client) deliver.Reply, error) {
 	alerts, now := make([]postableAlert, len(list)), o.Now()
 	for i := range list {
 		m := &list[i]
-		a := postableAlert{Labels: withName(m), Annotations: map[string]string{"query": m.Query}, StartsAt: earlier(m.StartsAt, now), EndsAt: earlier(m.EndsAt, now), GeneratorURL: o.page(m.Query)}
+		a := postableAlert{Labels: withName(m), Annotations: map[string]string{"query": m.Query}, StartsAt: earlier(m.StartsAt, now),
+			EndsAt: earlier(m.EndsAt, now), GeneratorURL: o.page(m.Query)}
 		if m.Summary != "" {
 			a.Annotations["summary"] = m.Summary
 		}

@@ -42,12 +42,14 @@ func alertmanager(t *testing.T, hook string) string {
 		}
 	}
 	dir := t.TempDir()
-	config := fmt.Sprintf("route: {receiver: hook, group_by: ['...'], group_wait: 10ms, group_interval: 100ms, repeat_interval: 1h}\nreceivers: [{name: hook, webhook_configs: [{url: '%s', send_resolved: true}]}]\n", hook)
+	config := fmt.Sprintf("route: {receiver: hook, group_by: ['...'], group_wait: 10ms, group_interval: 100ms, "+
+		"repeat_interval: 1h}\nreceivers: [{name: hook, webhook_configs: [{url: '%s', send_resolved: true}]}]\n", hook)
 	if err := os.WriteFile(filepath.Join(dir, "alertmanager.yml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	addr := loopback.Reserve(t)
-	cmd := exec.Command(program, "--config.file", filepath.Join(dir, "alertmanager.yml"), "--storage.path", dir, "--web.listen-address", addr, "--cluster.listen-address", "")
+	cmd := exec.Command(program, "--config.file", filepath.Join(dir, "alertmanager.yml"), "--storage.path", dir,
+		"--web.listen-address", addr, "--cluster.listen-address", "")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -120,7 +122,8 @@ func TestAlertmanager(t *testing.T) {
 	q := r.log.Add("late", diff.Select, false)
 	r.tick = int(time.Since(time.Unix(1_790_000_000, 0))/time.Minute) - 10 // Alertmanager drops what has ended long ago
 	r.record(q, "a=5", "b=11")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", Summary: "?s is ?value late", Labels: map[string]string{"s": "?s", "severity": "page"}, To: []registry.Receiver{{Kind: "alertmanager", Address: url + "/"}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", Summary: "?s is ?value late",
+		Labels: map[string]string{"s": "?s", "severity": "page"}, To: []registry.Receiver{{Kind: "alertmanager", Address: url + "/"}}})
 	until(t, "the alert", func() bool { return len(*got.Load()) == 1 })
 	list := listAlerts(t, url)
 	if len(list) != 1 || list[0].Annotations["summary"] != "b is 11 late" || list[0].GeneratorURL != "http://fresh.example/queries/"+q {

@@ -106,7 +106,8 @@ func checkKind(to *registry.Receiver, pointer string) (k *kind, err error) {
 		for _, k := range Kinds() {
 			names = append(names, k.Name)
 		}
-		return nil, registry.BadSetting(pointer, `a receiver has one of %s, as in {"webhook": "https://example.org/alerts"}`, strings.Join(names, ", "))
+		return nil, registry.BadSetting(pointer, `a receiver has one of %s, as in {"webhook": "https://example.org/alerts"}`,
+			strings.Join(names, ", "))
 	}
 	machine := to.Quiet // what others may have, too
 	if !k.repeats {
@@ -161,13 +162,16 @@ func (e *Engine) admit(r *registry.Rule) error {
 	other := e.ids[named{r.Caller, r.Name}]
 	switch made := e.rules[r.ID] == nil; {
 	case other != "" && other != r.ID:
-		return &registry.Problem{Kind: registry.KindExists, Detail: fmt.Sprintf("you have a rule named %s already: choose another name, or remove that rule first", r.Name)}
+		return &registry.Problem{Kind: registry.KindExists,
+			Detail: fmt.Sprintf("you have a rule named %s already: choose another name, or remove that rule first", r.Name)}
 	case made && len(e.rules) >= e.opts.Most:
-		return &registry.Problem{Kind: registry.KindLimit, Detail: fmt.Sprintf("this server has %d rules, as many as limits.rules allows: remove some first", e.opts.Most)}
+		return &registry.Problem{Kind: registry.KindLimit,
+			Detail: fmt.Sprintf("this server has %d rules, as many as limits.rules allows: remove some first", e.opts.Most)}
 	case made && bytes > e.opts.Bytes:
 		return &registry.Problem{Kind: registry.KindQuota, Detail: e.opts.overBytes("you have rules whose alerts")}
 	case made && rules >= e.opts.MostEach:
-		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d rules, as many as limits.token_rules allows: remove some first", e.opts.MostEach)}
+		return &registry.Problem{Kind: registry.KindQuota,
+			Detail: fmt.Sprintf("you have %d rules, as many as limits.token_rules allows: remove some first", e.opts.MostEach)}
 	}
 	before := len(held)
 	for _, to := range r.To {
@@ -178,11 +182,13 @@ func (e *Engine) admit(r *registry.Rule) error {
 	switch most := e.opts.Addresses; {
 	case added == 0:
 	case len(held) > most:
-		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("your rules would have %d receivers, and limits.token_receivers allows %d: "+
-			"remove some rules first, or let rules share a webhook and its secret", len(held), most)}
+		return &registry.Problem{Kind: registry.KindQuota,
+			Detail: fmt.Sprintf("your rules would have %d receivers, and limits.token_receivers allows %d: "+
+				"remove some rules first, or let rules share a webhook and its secret", len(held), most)}
 	case stored-most > most-added:
-		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("messages of yours wait for %d receivers or were set aside, many of which no rule has any more, "+
-			"and limits.token_receivers is %d: drop some of these subscriptions first", stored, most)}
+		return &registry.Problem{Kind: registry.KindQuota,
+			Detail: fmt.Sprintf("messages of yours wait for %d receivers or were set aside, many of which no rule has any more, "+
+				"and limits.token_receivers is %d: drop some of these subscriptions first", stored, most)}
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ func TestIDsAfterClockWasSetBack(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=1")
-	v := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+	v := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	r.ahead = -time.Hour
 	for i, value := range []string{"a=20", "a=1", "a=30", "a=1", "a=40"} {
 		r.record(q, value)
@@ -45,7 +46,8 @@ func TestWaitAfterClockWasSetBack(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=1")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(2 * time.Minute), To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(2 * time.Minute),
+		To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	r.ahead = 24 * time.Hour
 	r.record(q, "a=20")
 	until(t, "it is pending", func() bool { return r.rule("late").Status == registry.RulePending })
@@ -72,7 +74,8 @@ func TestWaitAfterClockWasSetForward(t *testing.T) {
 		r.record(q, row)
 	}
 	record("a=1")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(4 * time.Minute), To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(4 * time.Minute),
+		To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	r.create(registry.RuleSettings{Name: "long", Query: q, When: "?value < 10", KeepFiringFor: registry.Duration(4 * time.Minute)})
 	examined := func() {
 		t.Helper()

@@ -22,7 +22,8 @@ func TestReceiversWithoutSubscriptions(t *testing.T) {
 	r.start()
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=5")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: "http://127.0.0.1:1/a"}, {Kind: "webhook", Address: "http://127.0.0.1:1/b"}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "webhook", Address: "http://127.0.0.1:1/a"}, {Kind: "webhook", Address: "http://127.0.0.1:1/b"}}})
 	before := commands.Load()
 	if v := r.rule("late"); len(v.Receivers) != 2 {
 		t.Errorf("%+v", v)

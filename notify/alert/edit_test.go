@@ -18,7 +18,8 @@ func TestPause(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11", "b=5")
-	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	changed := r.create(registry.RuleSettings{Name: "changed", Query: q, When: "changed"})
 	until(t, "a", func() bool { return len(h.messages()) == 1 })
 	for range 2 { // the second one does nothing
@@ -34,7 +35,8 @@ func TestPause(t *testing.T) {
 	r.stop()
 	r.start()
 	r.record(q, "a=11", "d=30")
-	other := r.create(registry.RuleSettings{Name: "other", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL + "/other"}}})
+	other := r.create(registry.RuleSettings{Name: "other", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "webhook", Address: h.URL + "/other"}}})
 	until(t, "the other rule", func() bool { return r.rule("other").State.Fired == 2 && len(h.messages()) == 4 })
 	if v := r.rule("late"); v.Status != registry.RulePaused || v.State.Fired != 1 {
 		t.Errorf("%+v", v)
@@ -69,7 +71,8 @@ func TestPauseWithoutAnAnswer(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11")
-	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	for _, paused := range []bool{true, false, true} {
 		if _, err := r.SetPaused(t.Context(), v.ID, paused); err != nil {
 			t.Fatal(err)
@@ -94,12 +97,14 @@ func TestReplace(t *testing.T) {
 	r, h := newRig(t), newHook(t)
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11", "b=21")
-	s := registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", Labels: map[string]string{"s": "?s"}, To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}}
+	s := registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", Labels: map[string]string{"s": "?s"},
+		To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}}
 	v := r.create(s)
 	until(t, "a and b", func() bool { return len(h.messages()) == 2 })
 	s.Summary, s.KeepFiringFor = "?s is late", registry.Duration(90e9)
 	kept, err := r.Replace(t.Context(), app, v.ID, s)
-	if err != nil || alerts(kept) != 2 || kept.State.Fired != 2 || kept.To[0].Secret != v.To[0].Secret || kept.ID != v.ID || !kept.CreatedAt.Equal(v.CreatedAt) {
+	if err != nil || alerts(kept) != 2 || kept.State.Fired != 2 || kept.To[0].Secret != v.To[0].Secret || kept.ID != v.ID ||
+		!kept.CreatedAt.Equal(v.CreatedAt) {
 		t.Fatalf("%+v: %v", kept, err)
 	}
 	r.record(q, "b=21") // a minute later: kept
@@ -175,7 +180,8 @@ func TestNamesOfCallers(t *testing.T) {
 	if _, err := r.Rule(admin, "late"); !errors.As(err, &p) || p.Kind != registry.KindAmbiguousName || len(p.IDs) != 2 {
 		t.Errorf("an admin: %v", err)
 	}
-	if _, err := r.Create(t.Context(), other, registry.RuleSettings{Name: "late", Query: q, When: "rows > 2"}); !errors.As(err, &p) || p.Kind != registry.KindExists {
+	if _, err := r.Create(t.Context(), other, registry.RuleSettings{Name: "late", Query: q, When: "rows > 2"}); !errors.As(err,
+		&p) || p.Kind != registry.KindExists {
 		t.Errorf("an own name: %v", err)
 	}
 }

@@ -17,7 +17,8 @@ import (
 func TestOnlyOldMessagesAreGivenUp(t *testing.T) {
 	const day = 24 * time.Hour
 	url := newServer(t, func(*http.Request) int { return http.StatusServiceUnavailable })
-	for name, to := range map[string]registry.Receiver{"alertmanager": {Kind: "alertmanager", Address: url}, "webhook": {Kind: "webhook", Address: url}} {
+	for name, to := range map[string]registry.Receiver{"alertmanager": {Kind: "alertmanager", Address: url},
+		"webhook": {Kind: "webhook", Address: url}} {
 		t.Run(name, func(t *testing.T) {
 			var passed atomic.Int64
 			began := time.Now()

@@ -198,7 +198,8 @@ func TestMessagesInOneCommand(t *testing.T) {
 			}
 			q := r.log.Add("q", diff.Select, false)
 			r.record(q, wide(1, "1")...)
-			v := r.create(registry.RuleSettings{Name: "many", Query: q, When: "?value > 10", Labels: map[string]string{"s": "?s", "l": strings.Repeat("x", 500)}, To: unreachable(t, receivers)})
+			v := r.create(registry.RuleSettings{Name: "many", Query: q, When: "?value > 10", Labels: map[string]string{"s": "?s",
+				"l": strings.Repeat("x", 500)}, To: unreachable(t, receivers)})
 			killed.Store(true)
 			r.record(q, wide(rows, "11")...)
 			again()
@@ -258,7 +259,8 @@ func TestRefusedCommand(t *testing.T) {
 		r.record(q, "a=1")
 		var v registry.ListedRule
 		again(func() (err error) {
-			v, err = r.Create(context.Background(), app, registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+			v, err = r.Create(context.Background(), app, registry.RuleSettings{Name: "high", Query: q, When: "?value > 10",
+				To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 			return err
 		})
 		r.record(q, "a=11", "b=12")
@@ -295,7 +297,8 @@ func TestBytesOfCaller(t *testing.T) {
 	for i := range 3 {
 		ids = append(ids, r.create(registry.RuleSettings{Name: fmt.Sprint("r", i), Query: q, When: "?value > 10", Labels: text}).ID)
 	}
-	other, err := r.Create(t.Context(), registry.Caller{Name: "other", Role: registry.RoleApp}, registry.RuleSettings{Name: "r", Query: q, When: "rows > 1"})
+	other, err := r.Create(t.Context(), registry.Caller{Name: "other", Role: registry.RoleApp}, registry.RuleSettings{Name: "r",
+		Query: q, When: "rows > 1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +320,8 @@ func TestBytesOfCaller(t *testing.T) {
 	until(t, "the rule of another caller fires", func() bool { return r.rule(other.ID).Status == registry.RuleFiring })
 	until(t, "a rule is failing", func() bool { return failing() > 0 })
 	var p *registry.Problem
-	if _, err := r.Create(t.Context(), app, registry.RuleSettings{Name: "further", Query: q, When: "rows > 1"}); !errors.As(err, &p) || p.Kind != registry.KindQuota {
+	if _, err := r.Create(t.Context(), app, registry.RuleSettings{Name: "further", Query: q, When: "rows > 1"}); !errors.As(err,
+		&p) || p.Kind != registry.KindQuota {
 		t.Errorf("a further rule: %v", err)
 	}
 	r.record(q, wide(1, "1")...)

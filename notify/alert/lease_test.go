@@ -20,8 +20,10 @@ func TestLateEdit(t *testing.T) {
 	h := newHook(t)
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=1")
-	rule := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
-	late := registry.RuleEdit{Queue: []registry.AlertMessage{{ID: "late", Rule: rule.ID, Name: rule.Name, Query: q, To: rule.To, Caller: rule.Caller, State: registry.AlertFiring, At: time.Now()}}}
+	rule := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+	late := registry.RuleEdit{Queue: []registry.AlertMessage{{ID: "late", Rule: rule.ID, Name: rule.Name, Query: q, To: rule.To,
+		Caller: rule.Caller, State: registry.AlertFiring, At: time.Now()}}}
 	if err := r.db.Rules.EditRules(&late); err != nil {
 		t.Fatal(err)
 	}

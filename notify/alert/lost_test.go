@@ -36,7 +36,8 @@ func TestLostAnswerKeepsTheID(t *testing.T) {
 	t.Cleanup(s.Close)
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=1")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "matrix", Address: strings.Replace(s.URL, "http://", "matrix+http://tok@", 1) + "/!room:example.org"}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "matrix", Address: strings.Replace(s.URL, "http://", "matrix+http://tok@", 1) + "/!room:example.org"}}})
 	r.record(q, "a=11")
 	until(t, "a lost answer", func() bool { return r.rule("late").Receivers[0].Failures > 0 })
 	r.record(q, "a=11", "b=12")

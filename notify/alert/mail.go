@@ -32,7 +32,8 @@ func toMail(o *Options, to *registry.Receiver, list []registry.AlertMessage) (fu
 	for i := range said {
 		o.describe(&body, &said[i])
 	}
-	send := o.Mail.Call(service.Letter{ID: together(list), At: list[len(list)-1].At, To: to.Address, Subject: still(list) + subject(said), Text: body.String()}, o.Now)
+	send := o.Mail.Call(service.Letter{ID: together(list), At: list[len(list)-1].At, To: to.Address, Subject: still(list) +
+		subject(said), Text: body.String()}, o.Now)
 	return func(ctx context.Context, c *deliver.Client) deliver.Reply {
 		r := send(ctx, c)
 		if r.OK() {

@@ -38,10 +38,12 @@ func TestMail(t *testing.T) {
 	b := notifytest.NewMailbox(t, &web.TLS.Certificates[0])
 	b.Answer(notifytest.Refuse(451, "come back later"))
 	r := newRig(t)
-	r.mailing(alert.Mail{Server: b.Addr, Security: service.StartTLS, Username: "freshet", Password: "sesame", TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}})
+	r.mailing(alert.Mail{Server: b.Addr, Security: service.StartTLS, Username: "freshet", Password: "sesame",
+		TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}})
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "Süd=5", "Nord=11\nBcc: x@example.com")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value contains 11", Summary: "?s is ?value late", To: []registry.Receiver{{Kind: "email", Address: "ops@example.org"}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value contains 11", Summary: "?s is ?value late",
+		To: []registry.Receiver{{Kind: "email", Address: "ops@example.org"}}})
 	until(t, "a refusal", func() bool {
 		return strings.Contains(r.rule("late").Receivers[0].LastError, "come back later")
 	})
@@ -49,16 +51,19 @@ func TestMail(t *testing.T) {
 	until(t, "the e-mail", func() bool { return len(b.Letters()) == 1 })
 	m := b.Letters()[0]
 	subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
-	if err != nil || subject != "[FIRING] late: Nord is 11 Bcc: x@example.com late" || m.Header.Get("Bcc") != "" || m.From != "freshet@example.org" || m.To != "ops@example.org" ||
+	if err != nil || subject != "[FIRING] late: Nord is 11 Bcc: x@example.com late" || m.Header.Get("Bcc") != "" ||
+		m.From != "freshet@example.org" || m.To != "ops@example.org" ||
 		m.Header.Get("Auto-Submitted") != "auto-generated" || !strings.HasSuffix(m.Header.Get("Message-Id"), "@example.org>") {
 		t.Errorf("%v %q %+v", err, subject, m.Header)
 	}
-	if !strings.Contains(m.Body, "FIRING late\r\n  Nord is 11 Bcc: x@example.com late\r\n  s=Nord\r\n") || !strings.Contains(m.Body, "http://fresh.example/queries/"+q) {
+	if !strings.Contains(m.Body, "FIRING late\r\n  Nord is 11 Bcc: x@example.com late\r\n  s=Nord\r\n") || !strings.Contains(m.Body,
+		"http://fresh.example/queries/"+q) {
 		t.Errorf("%q", m.Body)
 	}
 	r.record(q, "Süd=11", "West=11")
 	until(t, "the second e-mail", func() bool { return r.rule("late").Receivers[0].Deliveries == 4 })
-	if list := b.Letters(); len(list) != 2 || list[1].Header.Get("Subject") != "[FIRING:2 RESOLVED:1] late" || !strings.Contains(list[1].Body, "Süd is 11 late") {
+	if list := b.Letters(); len(list) != 2 || list[1].Header.Get("Subject") != "[FIRING:2 RESOLVED:1] late" ||
+		!strings.Contains(list[1].Body, "Süd is 11 late") {
 		t.Errorf("%d e-mails, the last one %+v", len(list), list[len(list)-1])
 	}
 }
@@ -69,7 +74,8 @@ func TestMailIsRefused(t *testing.T) {
 	q := r.log.Add("late", diff.Select, false)
 	r.record(q, "a=11")
 	make := func(to string) error {
-		_, err := r.Create(context.Background(), app, registry.RuleSettings{Name: "late", Query: q, When: "rows > 0", To: []registry.Receiver{{Kind: "email", Address: to}}})
+		_, err := r.Create(context.Background(), app, registry.RuleSettings{Name: "late", Query: q, When: "rows > 0",
+			To: []registry.Receiver{{Kind: "email", Address: to}}})
 		return err
 	}
 	if err := make("ops@example.org"); err == nil || !strings.Contains(err.Error(), "mail.server") {
@@ -77,7 +83,8 @@ func TestMailIsRefused(t *testing.T) {
 	}
 	b := notifytest.NewMailbox(t, nil)
 	r.mailing(alert.Mail{Server: b.Addr, Security: service.StartTLS})
-	for to, want := range map[string]string{"ops": "not an address", "Ops <ops@example.org>": "not an address", "ops@example.com": "mail.recipients", "two@example.net": "mail.recipients", "x@sub.example.org": "mail.recipients"} {
+	for to, want := range map[string]string{"ops": "not an address", "Ops <ops@example.org>": "not an address",
+		"ops@example.com": "mail.recipients", "two@example.net": "mail.recipients", "x@sub.example.org": "mail.recipients"} {
 		if err := make(to); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", to, err)
 		}
@@ -102,7 +109,8 @@ func TestMailServerHangsUp(t *testing.T) {
 	r := newRig(t)
 	r.mailing(alert.Mail{Server: b.Addr, Security: service.NoTLS})
 	q := r.log.Add("late", diff.Select, false)
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "rows > 0", To: []registry.Receiver{{Kind: "email", Address: "ops@example.org"}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "rows > 0",
+		To: []registry.Receiver{{Kind: "email", Address: "ops@example.org"}}})
 	for i, rows := range [][]string{{"a=11"}, nil} {
 		r.record(q, rows...)
 		var x registry.Subscription
@@ -141,7 +149,8 @@ func TestSlowMailOfAnotherToken(t *testing.T) {
 		r.createFor("a", s)
 	}
 	until(t, "e-mails that take all places of a host", func() bool { return slow.Load() >= 16 })
-	r.createFor("b", registry.RuleSettings{Name: "good", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "email", Address: "good@example.org"}}})
+	r.createFor("b", registry.RuleSettings{Name: "good", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "email", Address: "good@example.org"}}})
 	until(t, "the e-mail of the other token", func() bool { return len(b.Letters()) == 1 })
 	if n := slow.Load(); n != 16 {
 		t.Errorf("%d e-mails are under way", n)

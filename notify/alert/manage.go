@@ -24,7 +24,8 @@ func (e *Engine) Create(ctx context.Context, c registry.Caller, r registry.RuleS
 	if err != nil {
 		return registry.ListedRule{}, err
 	}
-	x := &entry{program: p, StoredRule: registry.StoredRule{Rule: registry.Rule{ID: idPrefix + strings.ToLower(rand.Text()), Caller: c.Name, RuleSettings: r, CreatedAt: e.opts.Now().UTC()}}}
+	x := &entry{program: p, StoredRule: registry.StoredRule{Rule: registry.Rule{ID: idPrefix + strings.ToLower(rand.Text()),
+		Caller: c.Name, RuleSettings: r, CreatedAt: e.opts.Now().UTC()}}}
 	err = e.exclusive(func(token uint64) error {
 		e.mu.Lock()
 		err := e.admit(&x.Rule)

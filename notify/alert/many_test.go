@@ -30,7 +30,8 @@ func (r *rig) fill(queries, rules int, to ...registry.Receiver) (ids []string) {
 		edit := registry.RuleEdit{States: map[string]*registry.RuleChange{}}
 		for i := range rules {
 			id := fmt.Sprintf("rule_%06d", i)
-			edit.Put = append(edit.Put, registry.Rule{ID: id, Caller: "app", RuleSettings: registry.RuleSettings{Name: fmt.Sprint("r", i), Query: ids[i%queries], When: "?value > 10", Labels: map[string]string{"s": "?s"}, Summary: "?s is ?value", To: to}})
+			edit.Put = append(edit.Put, registry.Rule{ID: id, Caller: "app", RuleSettings: registry.RuleSettings{Name: fmt.Sprint("r", i),
+				Query: ids[i%queries], When: "?value > 10", Labels: map[string]string{"s": "?s"}, Summary: "?s is ?value", To: to}})
 			edit.States[id] = new(registry.RuleState).Since(new(registry.RuleState))
 		}
 		if err := r.db.Rules.EditRules(&edit); err != nil {
@@ -86,7 +87,8 @@ func TestLongTenThousandRules(t *testing.T) {
 	}))
 	defer hook.Close()
 	r := newRig(t)
-	ids := r.fill(many, many, registry.Receiver{Kind: "webhook", Address: hook.URL, Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="})
+	ids := r.fill(many, many, registry.Receiver{Kind: "webhook", Address: hook.URL,
+		Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="})
 	r.recordAll(ids, "a=11")
 	until(t, "a tenth of the alerts", func() bool { return got.Load() > many/10 })
 	r.stop()
@@ -116,7 +118,8 @@ func TestLargeEvaluation(t *testing.T) {
 	defer hook.Close()
 	r := newRig(t)
 	r.most = 4
-	ids := r.fill(1, rules, registry.Receiver{Kind: "webhook", Address: hook.URL, Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="})
+	ids := r.fill(1, rules, registry.Receiver{Kind: "webhook", Address: hook.URL,
+		Secret: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="})
 	r.recordAll(ids, "a=11")
 	r.await("the alerts", rules, func(v registry.ListedRule) bool { return v.State.Fired == 1 })
 	until(t, "all messages", func() bool { return got.Load() == rules })

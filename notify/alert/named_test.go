@@ -23,8 +23,9 @@ func TestAlertsHaveLabels(t *testing.T) {
 			return func(iri string) string { return map[string]string{wd + "Q6": "Kreuz", wd + "Q64": "Berlin"}[iri] }
 		}}
 	alert := func(query string) registry.AlertMessage {
-		return registry.AlertMessage{Seq: 1, ID: "m", Name: "moved", Query: query, Caller: "app", State: registry.AlertFiring, Position: registry.Position{Epoch: "e", Seq: 7},
-			Summary: "now " + wd + "Q64, was (" + wd + "Q6) or " + wd + "Q645", Labels: map[string]string{"place": wd + "Q64", "n": "6"}}
+		return registry.AlertMessage{Seq: 1, ID: "m", Name: "moved", Query: query, Caller: "app", State: registry.AlertFiring,
+			Position: registry.Position{Epoch: "e", Seq: 7},
+			Summary:  "now " + wd + "Q64, was (" + wd + "Q6) or " + wd + "Q645", Labels: map[string]string{"place": wd + "Q64", "n": "6"}}
 	}
 	for query, want := range map[string]string{
 		"watch":  "now Berlin, was (Kreuz) or " + wd + "Q645\nn 6, place Berlin\nhttp://fresh.example/queries/watch",

@@ -24,7 +24,8 @@ const mostTogether = 500
 // The kinds of package service. Alerts that wait for one go in one message.
 var _ = func() *kind {
 	for _, k := range service.Kinds() {
-		known(&kind{Kind: Kind{k.Name, k.Form}, batch: mostTogether, together: true, service: true, people: true, check: checkService(k.Name), send: toService})
+		known(&kind{Kind: Kind{k.Name, k.Form}, batch: mostTogether, together: true, service: true, people: true,
+			check: checkService(k.Name), send: toService})
 	}
 	return nil
 }()
@@ -42,7 +43,8 @@ func checkService(name string) func(*Options, string) (string, error) {
 	}
 }
 
-func toService(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+func toService(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context,
+	*deliver.Client) deliver.Reply, error) {
 	send, err := service.Send(to.Kind, to.Address, o.words(list))
 	return func(ctx context.Context, c *deliver.Client) deliver.Reply {
 		r := send(ctx, c)
@@ -73,7 +75,8 @@ func (o *Options) words(list []registry.AlertMessage) service.Message {
 	}
 	if len(list) == 1 {
 		m.Title = watch.Line(still(list)+"["+strings.ToUpper(string(first.State))+"] "+first.Name, mostLine)
-		m.Text = strings.Join(slices.DeleteFunc([]string{watch.Line(first.Summary, 2*mostLine), labelled(first)}, func(s string) bool { return s == "" }), "\n")
+		m.Text = strings.Join(slices.DeleteFunc([]string{watch.Line(first.Summary, 2*mostLine), labelled(first)},
+			func(s string) bool { return s == "" }), "\n")
 		return m
 	}
 	m.Title = watch.Line(still(list)+subject(list), mostLine)
@@ -131,7 +134,8 @@ func (o *Options) pageOf(list []registry.AlertMessage) string {
 		return o.PublicURL + "/rules"
 	}
 	page := o.page(first.Query)
-	if q, err := o.Query(first.Query); err == nil && len(list) == 1 && first.Position.Seq > 0 && still(list) == "" && (registry.Caller{}).MayRead(&q) {
+	if q, err := o.Query(first.Query); err == nil && len(list) == 1 && first.Position.Seq > 0 && still(list) == "" &&
+		(registry.Caller{}).MayRead(&q) {
 		page = fmt.Sprintf("%s/changes/%d", page, first.Position.Seq)
 	}
 	return page

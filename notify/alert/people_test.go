@@ -46,7 +46,8 @@ func TestPeople(t *testing.T) {
 	r, h := newRig(t), newTexts(t)
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=1")
-	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", Summary: "?s is ?value minutes late\x1b", To: []registry.Receiver{{Kind: registry.Notify, Address: "text+" + h.URL + "/SECRET"}}})
+	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", Summary: "?s is ?value minutes late\x1b",
+		To: []registry.Receiver{{Kind: registry.Notify, Address: "text+" + h.URL + "/SECRET"}}})
 	if to := v.Receivers[0]; to.To.Kind != "text" || strings.Contains(to.Callback, "SECRET") || strings.Contains(to.To.Masked(), "SECRET") {
 		t.Errorf("%+v", to)
 	}
@@ -68,7 +69,8 @@ func TestPeople(t *testing.T) {
 	h.status, h.got = 204, nil
 	h.mu.Unlock()
 	until(t, "the rest", func() bool { return r.rule("late").Receivers[0].Waiting() == 0 })
-	if got := h.list(); len(got) != 1 || !strings.Contains(got[0], "FIRING:15 RESOLVED:1") || !strings.Contains(got[0], "and 6 more") || strings.Count(got[0], "\n") > 13 {
+	if got := h.list(); len(got) != 1 || !strings.Contains(got[0], "FIRING:15 RESOLVED:1") || !strings.Contains(got[0],
+		"and 6 more") || strings.Count(got[0], "\n") > 13 {
 		t.Errorf("%q", got)
 	}
 	h.mu.Lock()
@@ -110,8 +112,10 @@ func TestQuietAlerts(t *testing.T) {
 	if got := h.list()[0]; !strings.HasPrefix(got, "[FIRING:2] late\nfiring late: s a\nfiring late: s b\n") {
 		t.Errorf("%q", got)
 	}
-	for _, bad := range []registry.Receiver{{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Hours: "late"}}, {Kind: "webhook", Address: h.URL, Quiet: registry.Quiet{Most: "1"}}} {
-		if _, err := r.Create(t.Context(), app, registry.RuleSettings{Name: "x", Query: q, When: "rows > 0", To: []registry.Receiver{bad}}); err == nil {
+	for _, bad := range []registry.Receiver{{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Hours: "late"}},
+		{Kind: "webhook", Address: h.URL, Quiet: registry.Quiet{Most: "1"}}} {
+		if _, err := r.Create(t.Context(), app, registry.RuleSettings{Name: "x", Query: q, When: "rows > 0",
+			To: []registry.Receiver{bad}}); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}
 	}

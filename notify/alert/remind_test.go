@@ -34,7 +34,8 @@ func TestRepeatWhileFiring(t *testing.T) {
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=1")
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{
-		{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "4h"}}, {Kind: "webhook", Address: w.URL, Quiet: registry.Quiet{Repeat: "6h"}}}})
+		{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "4h"}}, {Kind: "webhook", Address: w.URL,
+			Quiet: registry.Quiet{Repeat: "6h"}}}})
 	r.record(q, "a=11", "b=12")
 	until(t, "the messages", func() bool { return strings.Contains(strings.Join(h.list(), ""), "s b") && len(w.messages()) == 2 })
 	first := len(h.list())
@@ -48,7 +49,8 @@ func TestRepeatWhileFiring(t *testing.T) {
 		until(t, "it comes again", func() bool { return len(h.list()) == first+1+i })
 		r.later(ahead, time.Minute)
 		time.Sleep(50 * time.Millisecond)
-		if got := h.list()[first:]; len(got) != 1+i || !strings.HasPrefix(got[i], "Still [FIRING:2] late\n") || strings.Count(got[i], "firing late: s ") != 2 {
+		if got := h.list()[first:]; len(got) != 1+i || !strings.HasPrefix(got[i], "Still [FIRING:2] late\n") ||
+			strings.Count(got[i], "firing late: s ") != 2 {
 			t.Fatalf("%q", got)
 		}
 	}
@@ -87,7 +89,8 @@ func TestRepeatToNewAndRefusing(t *testing.T) {
 	r.record(q, "a=11")
 	s := registry.RuleSettings{Name: "late", Query: q, When: "?value > 10"}
 	v := r.create(s)
-	s.To = []registry.Receiver{{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "1h"}}, {Kind: "text", Address: url, Quiet: registry.Quiet{Repeat: "1h"}}}
+	s.To = []registry.Receiver{{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "1h"}}, {Kind: "text", Address: url,
+		Quiet: registry.Quiet{Repeat: "1h"}}}
 	if _, err := r.Replace(t.Context(), app, v.ID, s); err != nil {
 		t.Fatal(err)
 	}
@@ -98,9 +101,11 @@ func TestRepeatToNewAndRefusing(t *testing.T) {
 	}
 	r.later(ahead, time.Hour+time.Minute)
 	until(t, "again", func() bool { return len(h.list()) == 2 && asked.Load() == 4 })
-	for _, bad := range []registry.Receiver{{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "1s"}}, {Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "often"}},
+	for _, bad := range []registry.Receiver{{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "1s"}},
+		{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "often"}},
 		{Kind: "alertmanager", Address: h.URL, Quiet: registry.Quiet{Repeat: "1h"}}} {
-		if _, err := r.Create(t.Context(), app, registry.RuleSettings{Name: "x", Query: q, When: "rows > 0", To: []registry.Receiver{bad}}); err == nil {
+		if _, err := r.Create(t.Context(), app, registry.RuleSettings{Name: "x", Query: q, When: "rows > 0",
+			To: []registry.Receiver{bad}}); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}
 	}
@@ -115,7 +120,8 @@ func TestRepeatIsQuiet(t *testing.T) {
 	h := newTexts(t)
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=1")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "4h", Hours: "22:00-07:00"}}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "text", Address: h.URL, Quiet: registry.Quiet{Repeat: "4h", Hours: "22:00-07:00"}}}})
 	r.record(q, "a=11")
 	until(t, "a message", func() bool { return len(h.list()) == 1 })
 	r.later(ahead, 5*time.Hour) // at 1:00
@@ -137,7 +143,8 @@ func TestRepeatToBusyAndDaily(t *testing.T) {
 	q, steady := r.log.Add("q", diff.Select, false), r.log.Add("steady", diff.Select, false)
 	r.record(q, "a=1")
 	r.record(steady, "c=1")
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "text", Address: busy.URL, Quiet: registry.Quiet{Repeat: "4h"}}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "text", Address: busy.URL, Quiet: registry.Quiet{Repeat: "4h"}}}})
 	r.create(registry.RuleSettings{Name: "steady", Query: steady, When: "?value > 10", To: []registry.Receiver{
 		{Kind: "text", Address: daily.URL, Quiet: registry.Quiet{Digest: "08:00", Repeat: "4h"}}}})
 	r.record(q, "a=11")

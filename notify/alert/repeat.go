@@ -58,7 +58,8 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) (deliver.
 		return deliver.Step{At: now.Add(t.opts.Resend)}, err
 	}
 	id := s.ID
-	return deliver.Step{Call: &deliver.Call{Since: now, Insist: true, Asks: true, Send: func(ctx context.Context, c *deliver.Client) (r deliver.Reply) {
+	return deliver.Step{Call: &deliver.Call{Since: now, Insist: true, Asks: true, Send: func(ctx context.Context,
+		c *deliver.Client) (r deliver.Reply) {
 		for part := range slices.Chunk(list, k.batch) {
 			if r = t.repeat(ctx, c, k, s.To, part); !r.OK() {
 				return r
@@ -101,7 +102,8 @@ func (t Target) remind(s *registry.Subscription, k *kind, rules []string, given,
 		list[i].ID, list[i].At = "msg_"+hex.EncodeToString(sum[:13]), at
 	}
 	id := s.ID
-	return deliver.Step{Call: &deliver.Call{Since: now, Send: t.allOf(k, s.To, list), Done: func(s *registry.Subscription, r deliver.Reply) error {
+	return deliver.Step{Call: &deliver.Call{Since: now, Send: t.allOf(k, s.To, list), Done: func(s *registry.Subscription,
+		r deliver.Reply) error {
 		switch r.Verdict {
 		case deliver.Taken:
 			told := r.At.UTC()
@@ -152,8 +154,10 @@ func (t Target) firing(rules []string, dead []registry.DeadLetter) (list []regis
 		common := rule.Common(r.Labels)
 		for _, key := range slices.Sorted(maps.Keys(r.State.Alerts)) {
 			a := r.State.Alerts[key]
-			m := registry.AlertMessage{Rule: r.ID, Name: r.Name, Query: r.Query, State: a.State, Alert: key, Summary: a.Summary, StartsAt: a.FiredAt, Position: r.State.At}
-			if a.State == registry.AlertFiring && !slices.ContainsFunc(dead, func(d registry.DeadLetter) bool { return d.Info == about(&m) && d.Type == "alert.firing" }) {
+			m := registry.AlertMessage{Rule: r.ID, Name: r.Name, Query: r.Query, State: a.State, Alert: key, Summary: a.Summary,
+				StartsAt: a.FiredAt, Position: r.State.At}
+			if a.State == registry.AlertFiring && !slices.ContainsFunc(dead,
+				func(d registry.DeadLetter) bool { return d.Info == about(&m) && d.Type == "alert.firing" }) {
 				m.Labels = rule.Complete(common, a.Labels)
 				list = append(list, m)
 			}

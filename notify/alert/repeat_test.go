@@ -107,7 +107,8 @@ func TestNoFiringAlertAfterItsEnd(t *testing.T) {
 	defer let()
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=11")
-	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "alertmanager", Address: url}}})
+	v := r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "alertmanager", Address: url}}})
 	r.delivered("late")
 	r.record(q, "a=1")
 	stored := func() *registry.Subscription {

@@ -120,8 +120,9 @@ func newRig(t testing.TB) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.options = alert.Options{Log: r.log, Waker: r.waker, Guard: guard, Resolve: r.log.Resolve, PublicURL: "http://fresh.example", Resend: 50 * time.Millisecond,
-		Query: func(id string) (registry.Query, error) { return r.log.Resolve(app, id) },
+	r.options = alert.Options{Log: r.log, Waker: r.waker, Guard: guard, Resolve: r.log.Resolve, PublicURL: "http://fresh.example",
+		Resend: 50 * time.Millisecond,
+		Query:  func(id string) (registry.Query, error) { return r.log.Resolve(app, id) },
 		Caller: func(name string) (registry.Caller, error) {
 			r.asked.Add(1)
 			if r.withdrawn.Load() {
@@ -158,7 +159,8 @@ func (r *rig) start() {
 	if r.Engine, err = alert.New(o); err != nil {
 		r.t.Fatal(err)
 	}
-	r.deliver, err = deliver.New(deliver.Options{Store: full{r.db.Subscriptions, &r.readOnly}, Waker: r.waker, Guard: o.Guard, UserAgent: "freshet/test", Schedule: r.schedule, Now: o.Now,
+	r.deliver, err = deliver.New(deliver.Options{Store: full{r.db.Subscriptions, &r.readOnly}, Waker: r.waker, Guard: o.Guard,
+		UserAgent: "freshet/test", Schedule: r.schedule, Now: o.Now,
 		Owns:    func(string) bool { return r.owns.Load() },
 		Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: r.Engine}}})
 	if err != nil {

@@ -45,7 +45,8 @@ func (t Target) Next(_ context.Context, s *registry.Subscription, now time.Time)
 	}
 	switch {
 	case k == nil:
-		return deliver.Step{}, fmt.Errorf("%w: its kind of receiver is unknown; run the version that stored it, or drop it", deliver.ErrUnsupported)
+		return deliver.Step{}, fmt.Errorf("%w: its kind of receiver is unknown; run the version that stored it, or drop it",
+			deliver.ErrUnsupported)
 	case s.State == registry.SubscriptionPaused, s.State == registry.Active && deliver.BackingOff(s, now):
 		step := deliver.Step{}
 		if s.NextTry != nil && s.State == registry.Active {
@@ -188,7 +189,8 @@ func bury(list []registry.AlertMessage, r deliver.Reply) deliver.Step {
 			if slices.ContainsFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Seq == m.Seq }) {
 				continue
 			}
-			deliver.Bury(s, registry.OutboxMessage{ID: m.ID, Type: "alert." + string(m.State), Query: m.Query, Until: m.Position, At: m.At, Info: about(m),
+			deliver.Bury(s, registry.OutboxMessage{ID: m.ID, Type: "alert." + string(m.State), Query: m.Query, Until: m.Position, At: m.At,
+				Info:    about(m),
 				Summary: registry.FirstLine(m.Name + strings.TrimSuffix(": "+m.Summary, ": "))}, m.Seq, r)
 		}
 		s.Refusals = 0

@@ -51,7 +51,8 @@ func TestSameAddressOfTwoTokens(t *testing.T) {
 	r := newRig(t)
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q)
-	settings := registry.RuleSettings{Name: "a", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: url, Secret: secret}}}
+	settings := registry.RuleSettings{Name: "a", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "webhook", Address: url, Secret: secret}}}
 	a := r.createFor("a", settings)
 	settings.Name, settings.To = "b", []registry.Receiver{{Kind: "webhook", Address: url}}
 	b := r.createFor("b", settings)
@@ -62,7 +63,8 @@ func TestSameAddressOfTwoTokens(t *testing.T) {
 	until(t, "the dead letters of b", func() bool { return r.rule(b.ID).Receivers[0].GaveUp == 9 })
 	to := r.rule(b.ID).Receivers[0]
 	s, err := r.deliver.Subscription(to.ID)
-	if err != nil || to.Waiting() != 0 || len(s.Dead) != 9 || s.Dead[0].Error != "the callback answered 401" || s.Dead[0].Attempts != 2 || took.Load() != 9 || refused.Load() != 18 {
+	if err != nil || to.Waiting() != 0 || len(s.Dead) != 9 || s.Dead[0].Error != "the callback answered 401" ||
+		s.Dead[0].Attempts != 2 || took.Load() != 9 || refused.Load() != 18 {
 		t.Errorf("%d taken, %d refused: %+v %+v %v", took.Load(), refused.Load(), to, s.Dead, err)
 	}
 	if _, err := r.deliver.DropLetter(to.ID, s.Dead[0].ID); err != nil || r.stored() != 8 {
@@ -184,7 +186,8 @@ func TestHangingReceiversOfAnotherToken(t *testing.T) {
 		r.createFor("a", s)
 	}
 	until(t, "receivers that hang", func() bool { return hanging.Load() >= 32 })
-	good := r.createFor("b", registry.RuleSettings{Name: "good", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+	good := r.createFor("b", registry.RuleSettings{Name: "good", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
 	for i := range 3 {
 		r.record(q, "a=11", fmt.Sprintf("b%d=11", i))
 	}
@@ -216,7 +219,8 @@ func TestReceiversOfOneToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := make("a", "a3", "z")
-	if p := (*registry.Problem)(nil); !errors.As(err, &p) || p.Kind != registry.KindQuota || !strings.Contains(p.Detail, "limits.token_receivers") {
+	if p := (*registry.Problem)(nil); !errors.As(err, &p) || p.Kind != registry.KindQuota || !strings.Contains(p.Detail,
+		"limits.token_receivers") {
 		t.Errorf("a receiver too many: %v", err)
 	}
 	if err := errors.Join(r.Remove(ids["a1"]), make("a", "a3", "z")); err != nil {
@@ -236,7 +240,8 @@ func TestReceiversWithoutRules(t *testing.T) {
 	r.record(q, "a=11")
 	made := 0
 	for i := range 10 {
-		v, err := r.Create(t.Context(), app, registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: fmt.Sprint(url, "/", i)}}})
+		v, err := r.Create(t.Context(), app, registry.RuleSettings{Name: "late", Query: q, When: "?value > 10",
+			To: []registry.Receiver{{Kind: "webhook", Address: fmt.Sprint(url, "/", i)}}})
 		if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Kind == registry.KindQuota && strings.Contains(p.Detail, "drop some") {
 			break
 		} else if err != nil {

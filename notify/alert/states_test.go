@@ -40,7 +40,8 @@ func TestOnlyWhatChangesIsWritten(t *testing.T) {
 	q := r.log.Add("q", diff.Select, false)
 	rows := wide(many, "11")
 	r.record(q, rows...)
-	v := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", Labels: map[string]string{"s": "?s", "team": strings.Repeat("x", 700)}, Summary: "?s is ?value"})
+	v := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", Labels: map[string]string{"s": "?s",
+		"team": strings.Repeat("x", 700)}, Summary: "?s is ?value"})
 	if v.Firing != many {
 		t.Fatalf("%d alerts, %s", v.Firing, v.Reason)
 	}
@@ -57,10 +58,12 @@ func TestOnlyWhatChangesIsWritten(t *testing.T) {
 	r.stop()
 	r.start()
 	list, err := r.Alerts(v.ID, "", "", many)
-	if err != nil || len(list) != many-1 || list[0].Labels["team"] == "" || list[0].Labels["s"] == "" || !strings.Contains(list[0].Summary, " is 11") {
+	if err != nil || len(list) != many-1 || list[0].Labels["team"] == "" || list[0].Labels["s"] == "" ||
+		!strings.Contains(list[0].Summary, " is 11") {
 		t.Errorf("%d alerts after a restart: %v", len(list), err)
 	}
-	if v = r.rule(v.ID); v.Firing != many-1 || len(v.State.Events) != 50 || v.State.Events[49].State != registry.AlertResolved || v.State.Events[49].Labels["team"] == "" {
+	if v = r.rule(v.ID); v.Firing != many-1 || len(v.State.Events) != 50 || v.State.Events[49].State != registry.AlertResolved ||
+		v.State.Events[49].Labels["team"] == "" {
 		t.Errorf("after a restart: %+v", v)
 	}
 }
@@ -99,7 +102,8 @@ func BenchmarkOneOfManyAlerts(b *testing.B) {
 	q := r.log.Add("q", diff.Select, false)
 	rows := wide(1000, "11")
 	r.record(q, rows...)
-	v := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", Labels: map[string]string{"s": "?s", "team": "traffic"}, Summary: "?s is ?value"})
+	v := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", Labels: map[string]string{"s": "?s",
+		"team": "traffic"}, Summary: "?s is ?value"})
 	whole := bytes
 	bytes = 0
 	seq := uint64(1)

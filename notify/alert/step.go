@@ -144,7 +144,8 @@ func (d *draft) tell(o *Options, events []registry.RuleEvent) (size int) {
 		if len(x.To) == 0 || v.State != registry.AlertFiring && v.State != registry.AlertResolved {
 			continue
 		}
-		m := registry.AlertMessage{ID: fmt.Sprintf("msg_%s_%s_%s_%d_%s", strings.TrimPrefix(x.ID, idPrefix), v.Alert, at.Epoch, v.Firing, v.State),
+		m := registry.AlertMessage{ID: fmt.Sprintf("msg_%s_%s_%s_%d_%s", strings.TrimPrefix(x.ID, idPrefix), v.Alert, at.Epoch,
+			v.Firing, v.State),
 			Rule: x.ID, Name: x.Name, Query: x.Query, Caller: x.Caller, State: v.State, Alert: v.Alert, Labels: v.Labels, Summary: v.Summary,
 			StartsAt: v.Since, Position: at, At: o.Now().UTC()}
 		if v.State == registry.AlertResolved {
@@ -176,7 +177,8 @@ func (s *step) commit() error {
 			err = s.put(d)
 		}
 		if errors.Is(err, registry.ErrTooLarge) {
-			d.giveUp(&d.rule.State, fmt.Sprintf("its alerts are %v: use fewer or shorter labels, a shorter summary, fewer receivers, or narrow the condition", err))
+			d.giveUp(&d.rule.State, fmt.Sprintf("its alerts are %v: use fewer or shorter labels, a shorter summary, fewer receivers, "+
+				"or narrow the condition", err))
 			d.told = nil
 			err = s.put(d)
 		}
@@ -199,7 +201,8 @@ func (s *step) commitFull() error {
 
 // passing reports whether an error is about the whole store, and goes away by itself.
 func passing(err error) bool {
-	return errors.Is(err, registry.ErrReadOnly) || errors.Is(err, ErrAway) || errors.Is(err, registry.ErrRuleMoved) || errors.Is(err, context.Canceled)
+	return errors.Is(err, registry.ErrReadOnly) || errors.Is(err, ErrAway) || errors.Is(err, registry.ErrRuleMoved) ||
+		errors.Is(err, context.Canceled)
 }
 
 // ofStore reports whether an error is about the whole store.

@@ -60,7 +60,8 @@ func TestTakeoverOfQueuedAlerts(t *testing.T) {
 			defer hook.Close()
 			q := r.log.Add("q", diff.Select, false)
 			r.record(q, wide(rows, "11")...)
-			v := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: "webhook", Address: hook.URL}}})
+			v := r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10",
+				To: []registry.Receiver{{Kind: "webhook", Address: hook.URL}}})
 			<-under
 			dead.Store(true)
 			close(release)

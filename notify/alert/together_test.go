@@ -37,7 +37,8 @@ func TestAlertsAfterLostAnswer(t *testing.T) {
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a=1")
 	address := "matrix+http://tok@" + strings.TrimPrefix(h.URL, "http://") + "/!r:x"
-	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{{Kind: registry.Notify, Address: address}}})
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: registry.Notify, Address: address}}})
 	r.record(q, "a=11")
 	until(t, "a failure", func() bool { return r.rule("late").Receivers[0].Failures > 0 })
 	r.record(q, "a=11", "b=12")

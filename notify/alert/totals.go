@@ -11,7 +11,8 @@ import (
 
 // Totals sums up all rules.
 func (e *Engine) Totals() (registry.RuleTotals, error) {
-	t := registry.RuleTotals{Rules: map[registry.RuleStatus]int{}, Alerts: map[registry.AlertState]int{}, Firing: map[string]int{}, Behind: map[string]registry.Position{}}
+	t := registry.RuleTotals{Rules: map[registry.RuleStatus]int{}, Alerts: map[registry.AlertState]int{}, Firing: map[string]int{},
+		Behind: map[string]registry.Position{}}
 	e.mu.Lock()
 	t.Evaluated, t.Failed = e.count[0], e.count[1]
 	list := make([]registry.ListedRule, 0, len(e.rules))

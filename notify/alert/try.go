@@ -31,7 +31,8 @@ func (e *Engine) Try(ctx context.Context, c registry.Caller, r registry.RuleSett
 		return t, err
 	}
 	if len(first) == 0 {
-		return t, &registry.Problem{Kind: registry.KindNoResult, Detail: "no execution has been complete so far: try the rule when there is a result"}
+		return t, &registry.Problem{Kind: registry.KindNoResult, Detail: "no execution has been complete so far: try the rule " +
+			"when there is a result"}
 	}
 	s := registry.RuleState{At: registry.Position{Epoch: first[0].Epoch}}
 	t.From = first[0].CheckedAt

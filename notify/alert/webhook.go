@@ -38,7 +38,8 @@ type webhookAlert struct {
 }
 
 // toWebhook sends messages after Standard Webhooks, one after another.
-func toWebhook(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+func toWebhook(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context,
+	*deliver.Client) deliver.Reply, error) {
 	return func(ctx context.Context, c *deliver.Client) (r deliver.Reply) {
 		began := o.Now()
 		for i := range list {
@@ -60,8 +61,9 @@ func toWebhook(o *Options, to *registry.Receiver, list []registry.AlertMessage) 
 }
 
 func (o *Options) webhookRequest(to *registry.Receiver, m *registry.AlertMessage) ([]byte, http.Header, error) {
-	data := webhookAlert{Rule: m.Rule, Name: m.Name, Alert: m.Alert, State: m.State, Labels: withName(m), Summary: m.Summary, StartsAt: m.StartsAt.UTC(),
-		Query: m.Query, Epoch: m.Position.Epoch, Seq: m.Position.Seq, URL: o.page(m.Query)}
+	data := webhookAlert{Rule: m.Rule, Name: m.Name, Alert: m.Alert, State: m.State, Labels: withName(m), Summary: m.Summary,
+		StartsAt: m.StartsAt.UTC(),
+		Query:    m.Query, Epoch: m.Position.Epoch, Seq: m.Position.Seq, URL: o.page(m.Query)}
 	if !m.EndsAt.IsZero() {
 		ends := m.EndsAt.UTC()
 		data.EndsAt = &ends

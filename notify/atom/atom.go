@@ -389,7 +389,8 @@ func (f *feed) entry(c *registry.Change) (entry, error) {
 	return e, nil
 }
 
-var differences = template.Must(template.New("").Parse(`<p>{{.Headline}}</p>{{with .Lines}}<ul>{{range .}}<li>{{.}}</li>{{end}}</ul>{{end}}` +
+var differences = template.Must(template.New("").Parse(`<p>{{.Headline}}</p>{{with .Lines}}<ul>{{range ` +
+	`.}}<li>{{.}}</li>{{end}}</ul>{{end}}` +
 	`{{with .More}}<p>and {{.}} more</p>{{end}}<p><a href="{{.Page}}">the whole change</a></p>`))
 
 // difference writes words as HTML.

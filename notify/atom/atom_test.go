@@ -63,7 +63,8 @@ func parse(t *testing.T, d atom.Document) feed {
 			}
 		}
 	}
-	if self != 1 || (f.link("hub") == base+"/v1/hub") != d.Topic || f.link("hub") != "" && !d.Topic || !tagURI.MatchString(f.ID) || f.Title == "" || f.Author == "" || f.Updated.IsZero() {
+	if self != 1 || (f.link("hub") == base+"/v1/hub") != d.Topic || f.link("hub") != "" && !d.Topic || !tagURI.MatchString(f.ID) ||
+		f.Title == "" || f.Author == "" || f.Updated.IsZero() {
 		t.Errorf("not a valid feed: %+v", f)
 	}
 	seen := map[string]bool{}
@@ -115,7 +116,8 @@ func rows(values ...string) *diff.Result {
 
 func setUp() (*notifytest.Log, *atom.Source) {
 	log := notifytest.NewLog("store")
-	return log, &atom.Source{Log: log, Head: log.Head, PublicURL: base, Tagged: func(query, tag string) bool { return strings.Contains(tag, query) }}
+	return log, &atom.Source{Log: log, Head: log.Head, PublicURL: base,
+		Tagged: func(query, tag string) bool { return strings.Contains(tag, query) }}
 }
 
 func record(log *notifytest.Log, id string, n int, values ...string) {
@@ -324,12 +326,14 @@ func TestFeedForPeople(t *testing.T) {
 	record(log, id, 1, "a", `<script>alert("x")</script> & more`)
 	q := must(log.Resolve(registry.Caller{}, "q"))
 	f, all := parse(t, must(s.Query(&q, nil, nil, nil))), parse(t, must(s.All(nil)))
-	if f.Title != "Changes of Free spaces" || f.Entries[1].Title != "first result: 1 row" || f.Entries[0].Title != `+ <script>alert("x")</script> & more` ||
+	if f.Title != "Changes of Free spaces" || f.Entries[1].Title != "first result: 1 row" ||
+		f.Entries[0].Title != `+ <script>alert("x")</script> & more` ||
 		f.Entries[0].Summary != "1 row added" || all.Entries[1].Title != "Free spaces: first result: 1 row" {
 		t.Errorf("%s: %q, %q, %q", f.Title, f.Entries[0].Title, f.Entries[1].Title, all.Entries[1].Title)
 	}
 	page := base + "/queries/" + id + "/changes/2"
-	if h := f.Entries[0].HTML; !strings.Contains(h, "<li>&#43; &lt;script&gt;") || strings.Contains(h, "<script") || !strings.Contains(h, `<a href="`+page+`">`) {
+	if h := f.Entries[0].HTML; !strings.Contains(h, "<li>&#43; &lt;script&gt;") || strings.Contains(h, "<script") ||
+		!strings.Contains(h, `<a href="`+page+`">`) {
 		t.Errorf("the content is %s", h)
 	}
 	if l := f.Entries[0].Links; len(l) != 2 || l[0].Type != "text/html" || l[0].Href != page || l[1].Type != "application/json" {
@@ -337,7 +341,8 @@ func TestFeedForPeople(t *testing.T) {
 	}
 	w := &watch.Watch{Kind: watch.Instances, IRI: "http://x.example/Dock"}
 	d := must(s.Query(&q, w, func(string) string { return "dock" }, nil))
-	if f := parse(t, d); f.Title != "Changes of the instances of dock" || d.Topic || d.Self != "/v1/watches/"+id+"/changes.atom" || len(f.Entries) != 2 {
+	if f := parse(t, d); f.Title != "Changes of the instances of dock" || d.Topic || d.Self != "/v1/watches/"+id+"/changes.atom" ||
+		len(f.Entries) != 2 {
 		t.Errorf("the feed of the watch: %+v", f)
 	}
 }

@@ -115,7 +115,8 @@ func doc(values ...string) string {
 }
 
 func delta(epoch string, prev, seq int, added, removed string) string {
-	return fmt.Sprintf(`{"type":"delta","id":"ID","form":"SELECT","epoch":%q,"prev":%d,"seq":%d,"added":%s,"removed":%s}`, epoch, prev, seq, added, removed)
+	return fmt.Sprintf(`{"type":"delta","id":"ID","form":"SELECT","epoch":%q,"prev":%d,"seq":%d,"added":%s,"removed":%s}`, epoch,
+		prev, seq, added, removed)
 }
 
 func snapshot(epoch string, seq int, values ...string) string {
@@ -174,20 +175,36 @@ func TestRules(t *testing.T) {
 	}{
 		{"applied", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"new"}},
 		{"folded", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 3, 9, doc("z"), doc("a"))}}, []string{"new"}},
-		{"old ones dropped", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 2, 3, doc("a"), none), delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"new"}},
-		{"a hole", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 4, 5, doc("z"), doc("a"))}, {resumed, delta("e", 3, 5, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
-		{"an overlap", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 2, 5, doc("z"), doc("a"))}, {resumed, delta("e", 3, 5, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
-		{"another epoch", [][]string{{fresh, snapshot("e", 3, "a"), delta("f", 3, 4, doc("z"), doc("a"))}, {fresh, snapshot("f", 4, "z")}}, []string{"new", "e:3"}},
-		{"does not fit", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 3, 4, doc("z"), doc("b"))}, {fresh, snapshot("e", 4, "z")}}, []string{"new", "new"}},
-		{"alive moves on", [][]string{{fresh, snapshot("e", 3, "a"), `{"type":"alive","id":"ID","epoch":"e","seq":6}`, delta("e", 6, 7, doc("z"), doc("a"))}}, []string{"new"}},
-		{"parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 3, "b"), `"seq"`, `"part":2,"last":true,"seq"`, 1), delta("e", 3, 4, doc("z"), doc("a", "b"))}}, []string{"new"}},
-		{"strangers ignored", [][]string{{fresh, `{"type":"news","id":"ID"}`, strings.Replace(snapshot("e", 8, "x"), "ID", "other", 1), snapshot("e", 4, "z")}}, []string{"new"}},
-		{"cut in the middle of parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1), "close 4001"}, {fresh, snapshot("e", 3, "z")}}, []string{"new", "new"}},
-		{"replaced in the middle of parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 4, "z"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 4, "b"), `"seq"`, `"part":2,"last":true,"seq"`, 1), delta("e", 4, 5, none, doc("b"))}}, []string{"new"}},
-		{"4001", [][]string{{fresh, snapshot("e", 3, "a"), "close 4001"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
-		{"4004", [][]string{{fresh, snapshot("e", 3, "a"), "close 4004"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
-		{"4005", [][]string{{fresh, snapshot("e", 3, "a"), "close 4005"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
-		{"unavailable for now", [][]string{{`{"type":"error","id":"ID","code":"unavailable","message":"m"}`}, {fresh, snapshot("e", 3, "z")}}, []string{"new", "new"}},
+		{"old ones dropped", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 2, 3, doc("a"), none),
+			delta("e", 3, 4, doc("z"), doc("a"))}}, []string{"new"}},
+		{"a hole", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 4, 5, doc("z"), doc("a"))},
+			{resumed, delta("e", 3, 5, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
+		{"an overlap", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 2, 5, doc("z"), doc("a"))},
+			{resumed, delta("e", 3, 5, doc("z"), doc("a"))}}, []string{"new", "e:3"}},
+		{"another epoch", [][]string{{fresh, snapshot("e", 3, "a"), delta("f", 3, 4, doc("z"), doc("a"))},
+			{fresh, snapshot("f", 4, "z")}}, []string{"new", "e:3"}},
+		{"does not fit", [][]string{{fresh, snapshot("e", 3, "a"), delta("e", 3, 4, doc("z"), doc("b"))},
+			{fresh, snapshot("e", 4, "z")}}, []string{"new", "new"}},
+		{"alive moves on", [][]string{{fresh, snapshot("e", 3, "a"), `{"type":"alive","id":"ID","epoch":"e","seq":6}`,
+			delta("e", 6, 7, doc("z"), doc("a"))}}, []string{"new"}},
+		{"parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1),
+			strings.Replace(snapshot("e", 3, "b"), `"seq"`, `"part":2,"last":true,"seq"`, 1), delta("e", 3, 4, doc("z"), doc("a", "b"))}},
+			[]string{"new"}},
+		{"strangers ignored", [][]string{{fresh, `{"type":"news","id":"ID"}`, strings.Replace(snapshot("e", 8, "x"), "ID", "other", 1),
+			snapshot("e", 4, "z")}}, []string{"new"}},
+		{"cut in the middle of parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1),
+			"close 4001"}, {fresh, snapshot("e", 3, "z")}}, []string{"new", "new"}},
+		{"replaced in the middle of parts", [][]string{{fresh, strings.Replace(snapshot("e", 3, "a"), `"seq"`, `"part":1,"seq"`, 1),
+			strings.Replace(snapshot("e", 4, "z"), `"seq"`, `"part":1,"seq"`, 1), strings.Replace(snapshot("e", 4, "b"), `"seq"`,
+				`"part":2,"last":true,"seq"`, 1), delta("e", 4, 5, none, doc("b"))}}, []string{"new"}},
+		{"4001", [][]string{{fresh, snapshot("e", 3, "a"), "close 4001"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}},
+			[]string{"new", "e:3"}},
+		{"4004", [][]string{{fresh, snapshot("e", 3, "a"), "close 4004"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}},
+			[]string{"new", "e:3"}},
+		{"4005", [][]string{{fresh, snapshot("e", 3, "a"), "close 4005"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}},
+			[]string{"new", "e:3"}},
+		{"unavailable for now", [][]string{{`{"type":"error","id":"ID","code":"unavailable","message":"m"}`},
+			{fresh, snapshot("e", 3, "z")}}, []string{"new", "new"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := serve(t, c.acts...)
@@ -216,7 +233,8 @@ func TestFinal(t *testing.T) {
 	if _, err = s.follow(client.Options{}, ""); !errors.Is(err, client.ErrCompleted) {
 		t.Errorf("complete: %v", err)
 	}
-	for _, o := range []client.Options{{Server: "ftp://x", Query: "q"}, {Server: "http://x"}, {Server: "http://x", Query: "q", SPARQL: "ASK {}"},
+	for _, o := range []client.Options{{Server: "ftp://x", Query: "q"}, {Server: "http://x"}, {Server: "http://x", Query: "q",
+		SPARQL: "ASK {}"},
 		{Server: "http://x", Query: "q", From: &client.State{Seq: 3, Form: diff.Select, Document: []byte("junk")}}} {
 		if err := client.Follow(t.Context(), o, nil); err == nil {
 			t.Errorf("%+v was accepted", o)

@@ -90,7 +90,8 @@ func TestCursorLaws(t *testing.T) {
 		w := newWorld()
 		id := w.log.Add("q", diff.Select, false)
 		filter, rate := parse(t, filterParams[rapid.SampledFrom(slices.Sorted(maps.Keys(filterParams))).Draw(rt, "params")])
-		rules := &cursor.Rules{Fold: rapid.SampledFrom([]int{0, 3, 16}).Draw(rt, "fold"), Page: rapid.SampledFrom([]int{0, 1, 2}).Draw(rt, "page"),
+		rules := &cursor.Rules{Fold: rapid.SampledFrom([]int{0, 3, 16}).Draw(rt, "fold"),
+			Page:  rapid.SampledFrom([]int{0, 1, 2}).Draw(rt, "page"),
 			Limit: rapid.SampledFrom([]int64{0, 0, 200}).Draw(rt, "limit"), Single: rapid.Bool().Draw(rt, "single")}
 		snapshots := rapid.IntRange(0, 4).Draw(rt, "snapshots") == 0
 		f := &follower{t: rt, w: w, id: id, mayReset: true}

@@ -169,7 +169,10 @@ func (f *Filter) concerns(d *diff.Delta) bool {
 	if !f.ByRow() || d == nil {
 		return true
 	}
-	known := f.Vars == nil || slices.ContainsFunc(f.Vars, func(v string) bool { return slices.Contains(d.Vars, v) || slices.Contains(d.OldVars, v) })
+	known := f.Vars == nil || slices.ContainsFunc(f.Vars, func(v string) bool {
+		return slices.Contains(d.Vars, v) ||
+			slices.Contains(d.OldVars, v)
+	})
 	return d.Form == diff.Select && !d.Ordered && known
 }
 

@@ -11,7 +11,8 @@ import (
 )
 
 func TestParseParams(t *testing.T) {
-	for _, bad := range []string{"min_jaccard=x", "min_jaccard=2", "min_jaccard=NaN", "min_rows=-1", "min_rows=1.5", "where=s", "where=s:=", "where=s:~:x", "rate=5", "rate=-1s", "rate=25h"} {
+	for _, bad := range []string{"min_jaccard=x", "min_jaccard=2", "min_jaccard=NaN", "min_rows=-1", "min_rows=1.5", "where=s",
+		"where=s:=", "where=s:~:x", "rate=5", "rate=-1s", "rate=25h"} {
 		q, err := url.ParseQuery(bad)
 		must(err)
 		if f, _, err := cursor.ParseParams(q); err == nil {
@@ -24,7 +25,8 @@ func TestParseParams(t *testing.T) {
 	if err != nil || rate != 90*time.Second || f.All() {
 		t.Fatalf("%+v %v %v", f, rate, err)
 	}
-	if f.Fits(&registry.Query{Form: diff.Ask}) == nil || f.Fits(&registry.Query{Form: diff.Select, Ordered: true}) == nil || f.Fits(&registry.Query{Form: diff.Select}) != nil {
+	if f.Fits(&registry.Query{Form: diff.Ask}) == nil || f.Fits(&registry.Query{Form: diff.Select, Ordered: true}) == nil ||
+		f.Fits(&registry.Query{Form: diff.Select}) != nil {
 		t.Error("rows of ASK or of a sequence cannot be filtered, those of SELECT can")
 	}
 	if f, _, err := cursor.ParseParams(nil); err != nil || !f.All() {

@@ -33,7 +33,8 @@ func withhold(f *Filter, s *summation, left *diff.Delta) *pending {
 
 // sum adds up everything after at: the pending changes, a page that was already read, and
 // the rest of the log.
-func (p *pending) sum(ctx context.Context, r *Reader, query string, at registry.Position, page []registry.Change, limit int64) (*summation, error) {
+func (p *pending) sum(ctx context.Context, r *Reader, query string, at registry.Position, page []registry.Change,
+	limit int64) (*summation, error) {
 	s := &summation{last: registry.Change{Query: query, Epoch: at.Epoch, Seq: at.Seq}, limit: limit}
 	if p != nil {
 		if !p.kept {

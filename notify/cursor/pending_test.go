@@ -121,7 +121,8 @@ func flickering(t testing.TB, n int) *growingLog {
 		if i%2 == 1 {
 			next = two
 		}
-		l.changes = append(l.changes, registry.Change{Query: "q", Epoch: "e", Prev: uint64(i + 1), Seq: uint64(i + 2), Delta: diff.Compare(have, next)})
+		l.changes = append(l.changes, registry.Change{Query: "q", Epoch: "e", Prev: uint64(i + 1), Seq: uint64(i + 2),
+			Delta: diff.Compare(have, next)})
 		have = next
 	}
 	return l
@@ -146,7 +147,8 @@ func TestLongHoldsAreNotQuadratic(t *testing.T) {
 					r := &Reader{Log: log}
 					for log.came < n {
 						log.came++
-						if ev, err := c.Next(context.Background(), r, registry.Position{Epoch: "e", Seq: uint64(log.came + 1)}, time.Time{}); err != nil || ev.Kind != Wait {
+						if ev, err := c.Next(context.Background(), r, registry.Position{Epoch: "e", Seq: uint64(log.came + 1)},
+							time.Time{}); err != nil || ev.Kind != Wait {
 							t.Fatalf("%+v %v", ev, err)
 						}
 					}

@@ -18,8 +18,9 @@ import (
 )
 
 // filterParams are the filters and rates with which the laws are tested.
-var filterParams = map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s", "where": "where=s:contains:1",
-	"rate": "rate=3s", "both": "where=s:%3E:20&rate=2s", "rows and rate": "min_rows=3&rate=2s"}
+var filterParams = map[string]string{"all": "", "rows": "min_rows=4", "jaccard": "min_jaccard=0.6", "vars": "vars=s",
+	"where": "where=s:contains:1",
+	"rate":  "rate=3s", "both": "where=s:%3E:20&rate=2s", "rows and rate": "min_rows=3&rate=2s"}
 
 // start is the initial time of the tests' clock.
 var start = time.Unix(1_790_000_000, 0)

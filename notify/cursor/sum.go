@@ -17,7 +17,8 @@ var ErrTooLarge = errors.New("net change too large")
 // Delta is nil if they cancel out. until.Seq 0 means the newest position. A sum of more than
 // limit bytes (0: no limit) gives ErrTooLarge. count is the number of changes. Errors of the
 // log are returned unchanged. ctx ends the work.
-func Sum(ctx context.Context, r *Reader, query string, from, until registry.Position, limit int64) (net registry.Change, count int, err error) {
+func Sum(ctx context.Context, r *Reader, query string, from, until registry.Position, limit int64) (net registry.Change,
+	count int, err error) {
 	s := summation{last: registry.Change{Query: query, Epoch: from.Epoch, Seq: from.Seq}, limit: limit}
 	if err := s.readOn(ctx, r, query, until.Seq); err != nil {
 		return net, 0, err

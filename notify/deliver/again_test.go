@@ -39,7 +39,8 @@ func (ending) Next(_ context.Context, s *registry.Subscription, _ time.Time) (St
 	if s.Deliveries > uint64(s.Lease) {
 		return Step{}, nil
 	}
-	return Step{Call: &Call{Send: HTTP("POST", s.Callback, nil, nil, 0), Since: time.Now(), Done: func(s *registry.Subscription, _ Reply) error {
+	return Step{Call: &Call{Send: HTTP("POST", s.Callback, nil, nil, 0), Since: time.Now(), Done: func(s *registry.Subscription,
+		_ Reply) error {
 		if s.Lease == 0 {
 			s.State = registry.Ended
 		}

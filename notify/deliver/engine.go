@@ -161,9 +161,11 @@ type holder struct {
 func New(o Options) (*Engine, error) {
 	o.fill()
 	e := &Engine{tallies: make(map[tallied]*tally), triers: make(map[string]*rate.Limiter), failed: make(chan error, 1)}
-	e.turns = turns{opts: &o, serve: e.turn, follow: o.Waker.Follow(), subscribers: make(map[string]*subscriber), queries: make(map[string]map[*subscriber]struct{}),
-		hosts: make(map[string]*host), holders: make(map[holder]int), work: make(chan struct{}, 1)}
-	e.limiters = [...]limiter{wide: newLimiter(o.Limits.Wide, o.Limits.Wide-o.Limits.Wide/4), narrow: newLimiter(o.Limits.Narrow, (o.Limits.Narrow+1)/2), hung: newLimiter(o.Limits.Hung, (o.Limits.Hung+1)/2)}
+	e.turns = turns{opts: &o, serve: e.turn, follow: o.Waker.Follow(), subscribers: make(map[string]*subscriber),
+		queries: make(map[string]map[*subscriber]struct{}),
+		hosts:   make(map[string]*host), holders: make(map[holder]int), work: make(chan struct{}, 1)}
+	e.limiters = [...]limiter{wide: newLimiter(o.Limits.Wide, o.Limits.Wide-o.Limits.Wide/4), narrow: newLimiter(o.Limits.Narrow,
+		(o.Limits.Narrow+1)/2), hung: newLimiter(o.Limits.Hung, (o.Limits.Hung+1)/2)}
 	for w := range o.Targets {
 		e.tally(tallied{way: w})
 	}
@@ -255,7 +257,8 @@ func (e *Engine) Subscription(id string) (registry.Subscription, error) {
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Stats{Subscriptions: len(e.subscribers), Sent: e.stats.sent.Load(), Taken: e.stats.ok.Load(), Failed: e.stats.failed.Load(), Hosts: len(e.hosts)}
+	s := Stats{Subscriptions: len(e.subscribers), Sent: e.stats.sent.Load(), Taken: e.stats.ok.Load(), Failed: e.stats.failed.Load(),
+		Hosts: len(e.hosts)}
 	for i := range e.limiters {
 		s.Running += e.limiters[i].running
 		s.Queued += e.limiters[i].queued

@@ -122,7 +122,8 @@ func newTestEngine(t *testing.T, edit func(*Options), all ...registry.Subscripti
 	for _, x := range all {
 		s.store.m[x.ID] = x
 	}
-	o := Options{Store: s.store, Waker: s.waker, Guard: guard(t, "127.0.0.0/8"), Targets: map[registry.Way]Target{"count": counter{}}, UserAgent: "test",
+	o := Options{Store: s.store, Waker: s.waker, Guard: guard(t, "127.0.0.0/8"),
+		Targets: map[registry.Way]Target{"count": counter{}}, UserAgent: "test",
 		Schedule: Schedule{Pauses: []time.Duration{time.Millisecond}}}
 	if edit != nil {
 		edit(&o)
@@ -234,9 +235,10 @@ func TestBounds(t *testing.T) {
 		most   int32
 		slower time.Duration
 	}{
-		"limiters":  {Limits{Wide: 5, Narrow: 3}, true, 8, 0},
-		"per host":  {Limits{Wide: 50, Narrow: 50, PerHost: 2, Rate: 1e6, Burst: 1e6}, false, 2, 0},
-		"host rate": {Limits{Wide: 50, Narrow: 50, PerHost: 50, Rate: 200, Burst: 10}, false, 50, 130 * time.Millisecond}, // 30 of 40 wait 5 ms each
+		"limiters": {Limits{Wide: 5, Narrow: 3}, true, 8, 0},
+		"per host": {Limits{Wide: 50, Narrow: 50, PerHost: 2, Rate: 1e6, Burst: 1e6}, false, 2, 0},
+		// 30 of 40 wait 5 ms each
+		"host rate": {Limits{Wide: 50, Narrow: 50, PerHost: 50, Rate: 200, Burst: 10}, false, 50, 130 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			most.Store(0)
@@ -286,7 +288,8 @@ func TestBusyHostStandsAside(t *testing.T) {
 	s := newTestEngine(t, func(o *Options) { o.Limits = Limits{Wide: 4, Narrow: 8, PerHost: 2} })
 	s.client.http.Transport = s.opts.Guard.transport(s.opts.Timing, 4, func(string, bool) {}) // localhost is as good as elsewhere
 	for i := range 30 {
-		for _, x := range []registry.Subscription{pendingCalls(fmt.Sprint("bad", i), named, 1), pendingCalls(fmt.Sprint("good", i), good.URL, 1)} {
+		for _, x := range []registry.Subscription{pendingCalls(fmt.Sprint("bad", i), named, 1), pendingCalls(fmt.Sprint("good", i),
+			good.URL, 1)} {
 			if _, err := s.Edit(x.ID, func(into *registry.Subscription, _ bool) error { *into = x; return nil }); err != nil {
 				t.Fatal(err)
 			}
@@ -354,7 +357,10 @@ func TestBrokenStore(t *testing.T) {
 	s.store.mu.Lock()
 	s.store.broken = full
 	s.store.mu.Unlock()
-	if _, err := s.Edit("a", func(x *registry.Subscription, _ bool) error { *x = pendingCalls("a", srv.URL, 1); return nil }); !errors.Is(err, full) {
+	if _, err := s.Edit("a", func(x *registry.Subscription, _ bool) error {
+		*x = pendingCalls("a", srv.URL, 1)
+		return nil
+	}); !errors.Is(err, full) {
 		t.Errorf("Edit: %v", err)
 	}
 	if err := s.stop(); !errors.Is(err, full) {

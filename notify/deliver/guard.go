@@ -64,7 +64,8 @@ var reserved = func() (list []netip.Prefix) {
 var allocated = netip.MustParsePrefix("2000::/3")
 
 func public(a netip.Addr) bool {
-	if !a.IsValid() || a.IsUnspecified() || a.IsLoopback() || a.IsPrivate() || a.IsMulticast() || a.IsLinkLocalUnicast() || !a.IsGlobalUnicast() {
+	if !a.IsValid() || a.IsUnspecified() || a.IsLoopback() || a.IsPrivate() || a.IsMulticast() || a.IsLinkLocalUnicast() ||
+		!a.IsGlobalUnicast() {
 		return false
 	}
 	if a.Is6() && !allocated.Contains(a) {

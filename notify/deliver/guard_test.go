@@ -23,14 +23,17 @@ func guard(t testing.TB, allow ...string) *Guard {
 
 func TestGuardAddresses(t *testing.T) {
 	g := guard(t)
-	for _, s := range []string{"93.184.216.34:80", "93.184.216.34:443", "8.8.8.8:8443", "[2606:2800:220:1::1]:443", "[2001:4860:4860::8888]:80"} {
+	for _, s := range []string{"93.184.216.34:80", "93.184.216.34:443", "8.8.8.8:8443", "[2606:2800:220:1::1]:443",
+		"[2001:4860:4860::8888]:80"} {
 		if !g.Admits(netip.MustParseAddrPort(s)) {
 			t.Errorf("%s is refused", s)
 		}
 	}
-	for _, s := range []string{"127.0.0.1:80", "127.255.0.1:80", "10.0.0.1:80", "172.31.0.1:80", "192.168.1.1:80", "169.254.169.254:80", "100.64.1.1:80",
+	for _, s := range []string{"127.0.0.1:80", "127.255.0.1:80", "10.0.0.1:80", "172.31.0.1:80", "192.168.1.1:80",
+		"169.254.169.254:80", "100.64.1.1:80",
 		"0.0.0.0:80", "0.1.2.3:80", "224.0.0.1:80", "240.0.0.1:80", "255.255.255.255:80", "198.18.0.1:80", "192.0.2.1:80", "203.0.113.5:80",
-		"[::1]:80", "[::]:80", "[fe80::1]:80", "[fe80::1%eth0]:80", "[fd12::1]:80", "[ff02::1]:80", "[::ffff:10.0.0.1]:80", "[::ffff:127.0.0.1]:80",
+		"[::1]:80", "[::]:80", "[fe80::1]:80", "[fe80::1%eth0]:80", "[fd12::1]:80", "[ff02::1]:80", "[::ffff:10.0.0.1]:80",
+		"[::ffff:127.0.0.1]:80",
 		"[::127.0.0.1]:80", "[64:ff9b::a00:1]:80", "[2002:a00:1::]:80", "[2001:db8::1]:80", "[2001::1]:80",
 		"93.184.216.34:22", "93.184.216.34:25", "93.184.216.34:6379", "93.184.216.34:0"} {
 		if g.Admits(netip.MustParseAddrPort(s)) {
@@ -38,7 +41,8 @@ func TestGuardAddresses(t *testing.T) {
 		}
 	}
 	g = guard(t, "127.0.0.0/8", "10.1.0.0/16", "fd00::/8")
-	for s, want := range map[string]bool{"127.0.0.1:1": true, "[::ffff:127.0.0.1]:22": true, "10.1.9.9:6379": true, "10.2.0.1:80": false, "[fd00::5]:80": true, "[::1]:80": false} {
+	for s, want := range map[string]bool{"127.0.0.1:1": true, "[::ffff:127.0.0.1]:22": true, "10.1.9.9:6379": true,
+		"10.2.0.1:80": false, "[fd00::5]:80": true, "[::1]:80": false} {
 		if got := g.Admits(netip.MustParseAddrPort(s)); got != want {
 			t.Errorf("with a list, %s: %t", s, got)
 		}
@@ -54,9 +58,12 @@ func TestGuardAddresses(t *testing.T) {
 func TestGuardSpecialPurpose(t *testing.T) {
 	g := guard(t)
 	admits := func(a netip.Addr) bool { return g.Admits(netip.AddrPortFrom(a, 443)) }
-	for _, s := range []string{"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24",
-		"192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "255.255.255.255/32",
-		"::/128", "::1/128", "::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001::/23", "2001::/32", "2001:db8::/32", "2002::/16",
+	for _, s := range []string{"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+		"192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24",
+		"192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+		"240.0.0.0/4", "255.255.255.255/32",
+		"::/128", "::1/128", "::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001::/23",
+		"2001::/32", "2001:db8::/32", "2002::/16",
 		"2620:4f:8000::/48", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8", "4000::/3"} {
 		p := netip.MustParsePrefix(s)
 		first := p.Masked().Addr()
@@ -69,7 +76,8 @@ func TestGuardSpecialPurpose(t *testing.T) {
 			t.Errorf("%s: %s %t, %s %t", s, first, admits(first), last, admits(last))
 		}
 	}
-	for _, s := range []string{"1.0.0.0", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "172.15.255.255", "172.32.0.0", "192.0.1.0", "192.0.3.0", "198.17.255.255", "198.20.0.0",
+	for _, s := range []string{"1.0.0.0", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "172.15.255.255",
+		"172.32.0.0", "192.0.1.0", "192.0.3.0", "198.17.255.255", "198.20.0.0",
 		"223.255.255.255", "2001:200::", "2001:db7:ffff::1", "2001:db9::", "2003::", "2620:4f:8001::", "2a00::1", "3ffe:ffff::1"} {
 		if !admits(netip.MustParseAddr(s)) {
 			t.Errorf("%s is refused", s)
@@ -86,7 +94,8 @@ func TestGuardRefusals(t *testing.T) {
 		"http://10.0.0.1:22/":      "not a public one",
 	} {
 		_, err := guard(t).Check(s)
-		if !errors.Is(err, ErrForbidden) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "websub.allow_callback_networks") {
+		if !errors.Is(err, ErrForbidden) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(),
+			"websub.allow_callback_networks") {
 			t.Errorf("%s: %v, want %q and the setting", s, err, want)
 		}
 	}
@@ -94,15 +103,19 @@ func TestGuardRefusals(t *testing.T) {
 
 func TestGuardTexts(t *testing.T) {
 	g := guard(t)
-	for _, s := range []string{"http://example.org", "https://example.org/a?b=c&d", "http://xn--bcher-kva.example/", "https://example.org:8443/", "http://93.184.216.34/"} {
+	for _, s := range []string{"http://example.org", "https://example.org/a?b=c&d", "http://xn--bcher-kva.example/",
+		"https://example.org:8443/", "http://93.184.216.34/"} {
 		if _, err := g.Check(s); err != nil {
 			t.Errorf("%s: %v", s, err)
 		}
 	}
-	for _, s := range []string{"", "example.org/x", "//example.org/x", "ftp://example.org/", "file:///etc/passwd", "http:///x", "http:example.org", "http://:80/",
+	for _, s := range []string{"", "example.org/x", "//example.org/x", "ftp://example.org/", "file:///etc/passwd", "http:///x",
+		"http:example.org", "http://:80/",
 		"http://user@example.org/", "http://example.org/#f", "http://example.org/a b", "http://example.org/\n", "http://example.org\\@127.0.0.1/",
-		"http://example.org:0/", "http://example.org:99999/", "http://example.org:22/", "http://localhost/", "http://a.localhost/", "http://127.0.0.1/",
-		"http://127.1/", "http://0x7f000001/", "http://0X7F.0.0.1/", "http://2130706433/", "http://017700000001/", "http://10.0.0.1./", "http://[::1]/",
+		"http://example.org:0/", "http://example.org:99999/", "http://example.org:22/", "http://localhost/", "http://a.localhost/",
+		"http://127.0.0.1/",
+		"http://127.1/", "http://0x7f000001/", "http://0X7F.0.0.1/", "http://2130706433/", "http://017700000001/", "http://10.0.0.1./",
+		"http://[::1]/",
 		"http://example.0x7f/", "http://[fe80::1%25lo]/", "http://example.org/" + strings.Repeat("x", 3000)} {
 		if _, err := g.Check(s); err == nil {
 			t.Errorf("%s is taken", s)
@@ -123,7 +136,8 @@ func TestGuardDials(t *testing.T) {
 	port := srv.Listener.Addr().(*net.TCPAddr).Port
 	names := map[string]bool{}
 	client := func(g *Guard) *http.Client {
-		return &http.Client{Transport: g.transport(Timing{Connect: time.Second, Header: time.Second}, 4, func(h string, ok bool) { names[h] = ok })}
+		return &http.Client{Transport: g.transport(Timing{Connect: time.Second, Header: time.Second}, 4,
+			func(h string, ok bool) { names[h] = ok })}
 	}
 	c := client(guard(t))
 	defer c.CloseIdleConnections()

@@ -43,7 +43,8 @@ func (e *turns) update(s *registry.Subscription) {
 		return
 	}
 	if x == nil {
-		x = &subscriber{id: s.ID, query: s.Query, host: hostOf(s), way: s.Way, caller: s.Caller, deaf: s.Way == registry.Alerts, at: -1, limiter: narrow}
+		x = &subscriber{id: s.ID, query: s.Query, host: hostOf(s), way: s.Way, caller: s.Caller, deaf: s.Way == registry.Alerts, at: -1,
+			limiter: narrow}
 		if s.LastDelivery != nil && s.Failures == 0 {
 			x.limiter = wide
 		}

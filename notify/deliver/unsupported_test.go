@@ -43,7 +43,8 @@ func TestUnsupportedSubscriptions(t *testing.T) {
 	}
 	paused := pendingCalls("paused", srv.URL+"/paused", 1)
 	paused.Way, paused.State = "carrier-pigeon", registry.SubscriptionPaused
-	s := newTestEngine(t, func(o *Options) { o.Targets["unsupporting"] = unsupporting{} }, append(all, paused, pendingCalls("good", srv.URL+"/good", 1))...)
+	s := newTestEngine(t, func(o *Options) { o.Targets["unsupporting"] = unsupporting{} },
+		append(all, paused, pendingCalls("good", srv.URL+"/good", 1))...)
 	until(t, "the delivery to another subscription", func() bool { return s.Stats().Taken == 1 })
 	for id := range stored {
 		var x registry.Subscription

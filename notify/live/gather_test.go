@@ -19,7 +19,8 @@ func gather(t *testing.T) (*gathering, net.Conn) {
 	server, client := net.Pipe()
 	t.Cleanup(func() { server.Close(); client.Close() })
 	timing := &notify.Timing{Write: time.Minute}
-	return &gathering{wire: newWire(server, timing, func() {}), ctx: t.Context(), pool: &sync.Pool{New: func() any { return new([]byte) }}, fail: func(error) {}}, client
+	return &gathering{wire: newWire(server, timing, func() {}), ctx: t.Context(),
+		pool: &sync.Pool{New: func() any { return new([]byte) }}, fail: func(error) {}}, client
 }
 
 // payload reads one frame.

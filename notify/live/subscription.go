@@ -146,7 +146,8 @@ func (sub *subscription) leave() {
 // failed, the subscription goes on after a heartbeat.
 func (sub *subscription) failed(err error) error {
 	var closed *closing
-	if err == nil || errors.Is(err, notify.ErrDropped) || errors.Is(err, registry.ErrNotFound) || errors.As(err, &closed) || sub.ctx.Err() != nil {
+	if err == nil || errors.Is(err, notify.ErrDropped) || errors.Is(err, registry.ErrNotFound) || errors.As(err, &closed) ||
+		sub.ctx.Err() != nil {
 		return err
 	}
 	var refused *refusal
@@ -276,7 +277,8 @@ func (sub *subscription) start(fields ...field) {
 // alive confirms that nothing changed up to p.
 func (sub *subscription) alive(p registry.Position, checked time.Time) {
 	proved := timeOrNil(sub.c.srv.hub.Proved(sub.follows))
-	sub.c.out.add(frame("alive", member("id", sub.id), member("epoch", p.Epoch), member("seq", p.Seq), member("checked_at", timeOrNil(checked)), member("proved", proved)))
+	sub.c.out.add(frame("alive", member("id", sub.id), member("epoch", p.Epoch), member("seq", p.Seq),
+		member("checked_at", timeOrNil(checked)), member("proved", proved)))
 }
 
 // change adds a change to the output.
@@ -300,7 +302,8 @@ func (sub *subscription) change(ev *notify.StreamEvent) error {
 func (sub *subscription) status(ev *notify.StreamEvent) {
 	st := &ev.Status
 	sub.options.Live.Stale = ev.Stale
-	fields := []field{member("id", sub.id), member("state", string(registry.Live)), member("checked_at", timeOrNil(st.CheckedAt)), member("next_due", timeOrNil(ev.Due))}
+	fields := []field{member("id", sub.id), member("state", string(registry.Live)), member("checked_at", timeOrNil(st.CheckedAt)),
+		member("next_due", timeOrNil(ev.Due))}
 	if ev.Stale {
 		fields[1].Value = string(registry.Stale)
 		reason := st.State
@@ -338,7 +341,8 @@ func (c *liveConn) subscribeProfile(r request) error {
 	if err := c.srv.unavailable("resolve a profile", err); err != nil {
 		return err
 	}
-	sub := &subscription{c: c, id: r.ID, release: func() {}, follows: p.ID, endpoint: p.Endpoint, options: notify.StreamOptions{Live: new(notify.LiveOptions)}}
+	sub := &subscription{c: c, id: r.ID, release: func() {}, follows: p.ID, endpoint: p.Endpoint,
+		options: notify.StreamOptions{Live: new(notify.LiveOptions)}}
 	if given {
 		sub.options.After = &from
 	}
@@ -366,7 +370,8 @@ func (sub *subscription) capture(ev *notify.CaptureEvent) {
 		sub.alive(ev.At, time.Now())
 	case ev.Kind != notify.StreamChange:
 		if resumed := ev.Kind == notify.StreamResumed; !resumed || !sub.begun {
-			sub.start(member("profile", sub.follows), member("epoch", ev.At.Epoch), member("seq", ev.At.Seq), member("resumed", resumed), member("reason", ev.Reason))
+			sub.start(member("profile", sub.follows), member("epoch", ev.At.Epoch), member("seq", ev.At.Seq), member("resumed", resumed),
+				member("reason", ev.Reason))
 		}
 	case ev.End.State == registry.RoundCaptured:
 		sub.c.out.add(frame("captured", append([]field{member("id", sub.id)}, ev.Members()...)...))

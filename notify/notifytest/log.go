@@ -49,7 +49,8 @@ func (l *Log) Add(name string, form diff.Form, ordered bool) string {
 	id := registry.Identity("test", name, ordered, nil, nil)
 	if l.queries[id] == nil {
 		l.queries[id] = &entry{
-			query:  registry.Query{ID: id, Endpoint: "test", Text: name, Form: form, Ordered: ordered, Holders: []registry.Holder{{Caller: registry.Anonymous, Name: name}}},
+			query: registry.Query{ID: id, Endpoint: "test", Text: name, Form: form, Ordered: ordered,
+				Holders: []registry.Holder{{Caller: registry.Anonymous, Name: name}}},
 			status: registry.Status{State: registry.New, Position: registry.Position{Epoch: "e1-" + name}},
 		}
 	}

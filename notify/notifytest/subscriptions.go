@@ -111,13 +111,17 @@ func full(id string) registry.Subscription {
 	return registry.Subscription{ID: id, Way: registry.Webhook, Caller: "shop", Name: "n", Query: "q_1", Callback: "https://x/?k=\u2028<&>",
 		Secrets: []registry.Secret{{Key: "new"}, {Key: "old", Until: &at}}, Lease: registry.Duration(time.Hour), ExpiresAt: &at,
 		Filter: json.RawMessage(`{"min_rows":2}`), Rate: registry.Duration(time.Second), State: registry.Active, Reason: "r", CreatedAt: at,
-		Intent: &registry.Intent{Mode: "subscribe", Secret: "s", Lease: registry.Duration(time.Minute), At: at, Filter: json.RawMessage(`{"min_rows":3}`), Rate: registry.Duration(time.Minute)},
+		Intent: &registry.Intent{Mode: "subscribe", Secret: "s", Lease: registry.Duration(time.Minute), At: at,
+			Filter: json.RawMessage(`{"min_rows":3}`), Rate: registry.Duration(time.Minute)},
 		Cursor: registry.Position{Epoch: "e", Seq: 1<<53 - 1}, Seen: registry.Position{Epoch: "e", Seq: 7}, Version: `"e.7.srj"`,
-		Outbox:     &registry.OutboxMessage{ID: "msg_1", Type: "t", From: registry.Position{Epoch: "e", Seq: 1}, Until: registry.Position{Epoch: "e", Seq: 2}, At: at},
-		Withheld:   []registry.Withheld{{Query: "q_2", From: registry.Position{Epoch: "f", Seq: 1}, Until: registry.Position{Epoch: "f", Seq: 3}, First: 8, Fresh: true}},
+		Outbox: &registry.OutboxMessage{ID: "msg_1", Type: "t", From: registry.Position{Epoch: "e", Seq: 1},
+			Until: registry.Position{Epoch: "e", Seq: 2}, At: at},
+		Withheld: []registry.Withheld{{Query: "q_2", From: registry.Position{Epoch: "f", Seq: 1}, Until: registry.Position{Epoch: "f",
+			Seq: 3}, First: 8, Fresh: true}},
 		RateCursor: registry.Position{Epoch: "e", Seq: 9},
 		Failures:   3, FailingSince: &at, LastError: "x", LastAttempt: &at, NextTry: &at, LastDelivery: &at, Deliveries: 9, GaveUp: 1,
-		Dead: []registry.DeadLetter{{OutboxMessage: registry.OutboxMessage{ID: "msg_0", At: at}, Attempts: 10, Error: "e", GivenUp: at, Replay: true}}}
+		Dead: []registry.DeadLetter{{OutboxMessage: registry.OutboxMessage{ID: "msg_0", At: at}, Attempts: 10, Error: "e", GivenUp: at,
+			Replay: true}}}
 }
 
 func put(t *testing.T, st deliver.Store, all ...registry.Subscription) {
@@ -174,7 +178,8 @@ func subscriptionErrors(t *testing.T, st deliver.Store) {
 			return err
 		}
 	}
-	edits := []*registry.SubscriptionEdit{{ID: "a", Do: set("1", nil)}, {ID: "a", Do: set("2", no)}, {ID: "b", Do: set("3", no)}, {ID: "a", Do: set("4", nil)}}
+	edits := []*registry.SubscriptionEdit{{ID: "a", Do: set("1", nil)}, {ID: "a", Do: set("2", no)}, {ID: "b", Do: set("3", no)},
+		{ID: "a", Do: set("4", nil)}}
 	if err := st.EditSubscriptions(edits); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +201,8 @@ func subscriptionDeleted(t *testing.T, st deliver.Store) {
 	end := func(state registry.SubscriptionState) func(*registry.Subscription, bool) error {
 		return func(s *registry.Subscription, _ bool) error { s.State = state; return nil }
 	}
-	if err := st.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: end(registry.Ended)}, {ID: "b", Do: end("")}, {ID: "c", Do: end(registry.Ended)}}); err != nil {
+	if err := st.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: end(registry.Ended)}, {ID: "b", Do: end("")},
+		{ID: "c", Do: end(registry.Ended)}}); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := st.Subscriptions("", 10); err != nil || len(list) != 0 {
@@ -241,7 +247,11 @@ func subscriptionsConcurrent(t *testing.T, st deliver.Store) {
 	for range 8 {
 		wg.Go(func() {
 			for range 10 {
-				err := st.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: func(s *registry.Subscription, _ bool) error { s.Deliveries++; return nil }}})
+				err := st.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: func(s *registry.Subscription,
+					_ bool) error {
+					s.Deliveries++
+					return nil
+				}}})
 				if err != nil {
 					t.Error(err)
 				}

@@ -106,11 +106,13 @@ func baseline(t *testing.T, s Subject) {
 		t.Fatalf("%d changes after the first result, want the baseline", len(cs))
 	}
 	c := cs[0]
-	if !c.Baseline || c.Prev != 0 || c.Seq != 1 || c.Epoch != before.Position.Epoch || c.Query != q || c.Offset == 0 || !c.CheckedAt.Equal(moment(1)) {
+	if !c.Baseline || c.Prev != 0 || c.Seq != 1 || c.Epoch != before.Position.Epoch || c.Query != q || c.Offset == 0 ||
+		!c.CheckedAt.Equal(moment(1)) {
 		t.Errorf("baseline: %+v", c)
 	}
 	st, res := current(t, s, q)
-	if st.Position != c.Position() || st.Changes != 0 || st.State != registry.Live || res == nil || !bytes.Equal(res.Document(), Rows("a").Document()) {
+	if st.Position != c.Position() || st.Changes != 0 || st.State != registry.Live || res == nil || !bytes.Equal(res.Document(),
+		Rows("a").Document()) {
 		t.Errorf("status after the baseline: %+v", st)
 	}
 }
@@ -142,7 +144,8 @@ func history(t *testing.T, s Subject) {
 			}
 			p = c.Position()
 		}
-		if p != st.Position || !bytes.Equal(got.Document(), want.Document()) || st.Hash != want.Hash() || st.Rows != want.Len() || st.Changes != p.Seq-1 {
+		if p != st.Position || !bytes.Equal(got.Document(), want.Document()) || st.Hash != want.Hash() || st.Rows != want.Len() ||
+			st.Changes != p.Seq-1 {
 			t.Errorf("%s: the log leads to %s %s, the status is %+v %s", c.form, p, got.Document(), st, want.Document())
 		}
 		if !st.CheckedAt.Equal(moment(19)) {

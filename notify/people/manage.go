@@ -77,7 +77,8 @@ func (m *Manager) Create(c registry.Caller, r registry.ReceiverRequest) (registr
 		return registry.Subscription{}, err
 	}
 	to.Quiet = r.Quiet
-	made := registry.Subscription{ID: id(c.Name, q.ID, to.Address), Way: registry.People, Caller: c.Name, Name: r.Name, Query: q.ID, To: &to, Callback: to.Masked(),
+	made := registry.Subscription{ID: id(c.Name, q.ID, to.Address), Way: registry.People, Caller: c.Name, Name: r.Name, Query: q.ID,
+		To: &to, Callback: to.Masked(),
 		State: registry.Active, CreatedAt: m.Target.opts.Now().UTC(), Cursor: st.Position}
 	if to.Kind == email {
 		made.Callback = "mailto:" + made.Callback
@@ -117,7 +118,8 @@ func (m *Manager) admit(c registry.Caller) error {
 		return &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions in all"}
 	}
 	if most := cmp.Or(m.MostEach, 1000); m.Engine.Held(registry.People, c.Name) >= most {
-		return &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d receivers, as many as limits.token_webhooks allows: drop some first", most)}
+		return &registry.Problem{Kind: registry.KindQuota,
+			Detail: fmt.Sprintf("you have %d receivers, as many as limits.token_webhooks allows: drop some first", most)}
 	}
 	return nil
 }
@@ -141,7 +143,8 @@ func (m *Manager) Test(ctx context.Context, c registry.Caller, address string) (
 		return "", err
 	}
 	now := m.Target.opts.Now()
-	send, err := m.Target.sending(&registry.Subscription{To: &to}, service.Message{ID: fmt.Sprintf("test_%d", now.UnixNano()), At: now, Title: "Test message of Freshet",
+	send, err := m.Target.sending(&registry.Subscription{To: &to}, service.Message{ID: fmt.Sprintf("test_%d", now.UnixNano()),
+		At: now, Title: "Test message of Freshet",
 		Text: "Changes that you follow will come here.", Link: m.Target.opts.PublicURL})
 	if err != nil {
 		return "", err

@@ -192,11 +192,13 @@ func (t *Target) ended(s *registry.Subscription) (deliver.Step, error) {
 		return t.prepare(s, webhook.TypeEnded, s.Cursor), nil
 	}
 	m := *s.Outbox
-	return t.call(s, m, service.Message{ID: m.ID, At: m.At, Title: "A query that you follow has ended", Text: "There will be no more messages about it."}, false)
+	return t.call(s, m, service.Message{ID: m.ID, At: m.At, Title: "A query that you follow has ended",
+		Text: "There will be no more messages about it."}, false)
 }
 
 // send returns the call that tells a net change, or an edit if there is nothing to tell.
-func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry.Query, m registry.OutboxMessage, again bool) (deliver.Step, error) {
+func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry.Query, m registry.OutboxMessage,
+	again bool) (deliver.Step, error) {
 	if m.Type == webhook.TypeEnded { // it is registered again
 		return edit(func(s *registry.Subscription) { s.Outbox = nil }), nil
 	}

@@ -234,7 +234,8 @@ func TestAnswers(t *testing.T) {
 	if wait := s.NextTry.Sub(*s.LastAttempt); wait < time.Hour || wait > 67*time.Minute || !s.Asked {
 		t.Errorf("the pause is %v", wait)
 	}
-	if d := r.get(ids[wrong]).Dead[0]; !strings.Contains(d.Summary, "q: ") || strings.Contains(d.Error, "tok") || !strings.Contains(d.Error, "secret in the address is wrong") {
+	if d := r.get(ids[wrong]).Dead[0]; !strings.Contains(d.Summary, "q: ") || strings.Contains(d.Error, "tok") ||
+		!strings.Contains(d.Error, "secret in the address is wrong") {
 		t.Errorf("%+v", d)
 	}
 	time.Sleep(5 * r.schedule.Probe) // no probe comes before
@@ -312,7 +313,8 @@ func TestCreate(t *testing.T) {
 			t.Errorf("it is shown as %s", s.Callback)
 		}
 	}
-	s := r.create(registry.ReceiverRequest{Address: "text+http://127.0.0.1:9/SECRET1", Query: q, Quiet: registry.Quiet{Digest: "1h"}}) // again: an edit
+	// again: an edit
+	s := r.create(registry.ReceiverRequest{Address: "text+http://127.0.0.1:9/SECRET1", Query: q, Quiet: registry.Quiet{Digest: "1h"}})
 	if r.get(s.ID).To.Digest != "1h" {
 		t.Errorf("%+v", r.get(s.ID).To)
 	}
@@ -361,9 +363,13 @@ func history(t *testing.T, g *rand.Rand, h *room, quiet registry.Quiet) {
 	now := time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC)
 	log, store := notifytest.NewLog("e1"), notifytest.NewSubscriptions()
 	guard, _ := deliver.NewGuard([]string{"127.0.0.0/8"})
-	target := people.New(people.Options{Log: log, Now: func() time.Time { return now }, Query: func(id string) (registry.Query, error) { return log.Resolve(app, id) },
+	target := people.New(people.Options{Log: log, Now: func() time.Time { return now }, Query: func(id string) (registry.Query,
+		error) {
+		return log.Resolve(app, id)
+	},
 		Caller: func(string) (registry.Caller, error) { return app, nil }})
-	engine, err := deliver.New(deliver.Options{Store: store, Waker: notify.NewWaker(), Guard: guard, Targets: map[registry.Way]deliver.Target{registry.People: target}})
+	engine, err := deliver.New(deliver.Options{Store: store, Waker: notify.NewWaker(), Guard: guard,
+		Targets: map[registry.Way]deliver.Target{registry.People: target}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -515,7 +521,8 @@ func TestMail(t *testing.T) {
 	r, b := newRig(t), notifytest.NewMailbox(t, nil)
 	q := r.log.Add("free spaces", diff.Select, false)
 	r.record(q, "a")
-	if _, err := r.Create(app, registry.ReceiverRequest{Address: "mailto:ops@example.org", Query: q}); err == nil || !strings.Contains(err.Error(), "mail.server") {
+	if _, err := r.Create(app, registry.ReceiverRequest{Address: "mailto:ops@example.org", Query: q}); err == nil ||
+		!strings.Contains(err.Error(), "mail.server") {
 		t.Errorf("%v", err)
 	}
 	r.stop()
@@ -532,7 +539,8 @@ func TestMail(t *testing.T) {
 	}
 	r.record(q, "a", "b")
 	until(t, "the e-mail", func() bool { return len(b.Letters()) == 1 })
-	if m := b.Letters()[0]; m.To != "ops@example.org" || m.Header.Get("Subject") != "free spaces: + b" || !strings.HasPrefix(m.Body, "+ b\r\n") {
+	if m := b.Letters()[0]; m.To != "ops@example.org" || m.Header.Get("Subject") != "free spaces: + b" || !strings.HasPrefix(m.Body,
+		"+ b\r\n") {
 		t.Errorf("%+v", m)
 	}
 	if kind, err := r.Test(t.Context(), app, "mailto:ops@example.org"); kind != "email" || err != nil || len(b.Letters()) != 2 {
@@ -578,7 +586,8 @@ func TestVisitors(t *testing.T) {
 	for _, bad := range []struct {
 		query, email string
 		code         int
-	}{{private, "you@example.net", 404}, {"nothing", "you@example.net", 404}, {q, "you", 422}, {q, "You <you@example.net>", 422}, {q, "you@example.net\r\nBcc: x@example.net", 422}} {
+	}{{private, "you@example.net", 404}, {"nothing", "you@example.net", 404}, {q, "you", 422}, {q, "You <you@example.net>", 422},
+		{q, "you@example.net\r\nBcc: x@example.net", 422}} {
 		if w := call("POST", "/notify-me", url.Values{"query": {bad.query}, "email": {bad.email}}); w.Code != bad.code {
 			t.Errorf("%+v: %d %s", bad, w.Code, w.Body)
 		}
@@ -600,7 +609,8 @@ func TestVisitors(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	list, err := r.store.Subscriptions("", 10)
-	if err != nil || len(list) != 1 || list[0].State != registry.Pending || len(b.Letters()) != 2 || strings.Contains(list[0].Callback, "you@") {
+	if err != nil || len(list) != 1 || list[0].State != registry.Pending || len(b.Letters()) != 2 ||
+		strings.Contains(list[0].Callback, "you@") {
 		t.Fatalf("%+v, %v, %d letters", list, err, len(b.Letters()))
 	}
 	if w := call("POST", link[1][:len(link[1])-1]+"0", url.Values{"do": {"confirm"}}); w.Code != 404 {
@@ -618,7 +628,8 @@ func TestVisitors(t *testing.T) {
 	}
 	until(t, "the change", func() bool { return len(b.Letters()) == 3 })
 	m = b.Letters()[2]
-	if !strings.Contains(m.Body, "+ c") || strings.Contains(m.Body, "+ b") || !strings.Contains(m.Header.Get("List-Unsubscribe"), link[1]) || !strings.Contains(m.Body, "To stop it: http://fresh.example"+link[1]) {
+	if !strings.Contains(m.Body, "+ c") || strings.Contains(m.Body, "+ b") || !strings.Contains(m.Header.Get("List-Unsubscribe"),
+		link[1]) || !strings.Contains(m.Body, "To stop it: http://fresh.example"+link[1]) {
 		t.Errorf("%+v", m)
 	}
 	if w := call("POST", link[1], url.Values{"List-Unsubscribe": {"One-Click"}}); w.Code != 200 || r.Engine.Has(list[0].ID) {

@@ -101,10 +101,13 @@ func (t *Target) ask(s *registry.Subscription, now time.Time) (deliver.Step, err
 		return deliver.Step{At: *s.ExpiresAt}, nil
 	}
 	link := t.visitorLink(s)
-	send := t.opts.Mail.Call(service.Letter{ID: strings.ToLower(s.Intent.Secret), At: s.Intent.At, To: s.To.Address, Subject: "Please confirm: " + s.Intent.Topic, Stop: link,
-		Text: "Somebody, probably you, asked for the changes of \"" + s.Intent.Topic + "\" at " + t.opts.PublicURL + " by e-mail.\r\n\r\nIf that is right, confirm it here:\r\n" + link +
+	send := t.opts.Mail.Call(service.Letter{ID: strings.ToLower(s.Intent.Secret), At: s.Intent.At, To: s.To.Address,
+		Subject: "Please confirm: " + s.Intent.Topic, Stop: link,
+		Text: "Somebody, probably you, asked for the changes of \"" + s.Intent.Topic + "\" at " + t.opts.PublicURL +
+			" by e-mail.\r\n\r\nIf that is right, confirm it here:\r\n" + link +
 			"\r\n\r\nIf not, do nothing: no more e-mail comes.\r\n"}, t.opts.Now)
-	return deliver.Step{Call: &deliver.Call{Send: send, Since: s.Intent.At, Asks: true, Done: func(s *registry.Subscription, r deliver.Reply) error {
+	return deliver.Step{Call: &deliver.Call{Send: send, Since: s.Intent.At, Asks: true, Done: func(s *registry.Subscription,
+		r deliver.Reply) error {
 		switch {
 		case s.State != registry.Pending:
 		case r.Refused(): // there is no such address
@@ -151,7 +154,8 @@ func (d *Desk) subscribe(client, query, address string) error {
 		case found && s.State != registry.Disabled:
 			return nil // it is being asked, or gets e-mail already
 		}
-		*s = registry.Subscription{ID: of, Way: registry.People, Caller: Visitors, Query: q.ID, To: &registry.Receiver{Kind: email, Address: address, Quiet: registry.Quiet{Digest: visitorDigest}},
+		*s = registry.Subscription{ID: of, Way: registry.People, Caller: Visitors, Query: q.ID, To: &registry.Receiver{Kind: email,
+			Address: address, Quiet: registry.Quiet{Digest: visitorDigest}},
 			Callback: "mailto:" + masked(address), State: registry.Pending, CreatedAt: now, ExpiresAt: &expires, Cursor: st.Position,
 			Secrets: []registry.Secret{{Key: rand.Text()}}, Intent: asks}
 		return nil
@@ -246,7 +250,8 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var told *registry.Problem
 	status := http.StatusOK
 	if errors.As(err, &told) {
-		status = map[registry.Kind]int{registry.KindNotFound: 404, registry.KindRate: 429, registry.KindLimit: 503, registry.KindMethodNotAllowed: 405, registry.KindBadSetting: 422}[told.Kind]
+		status = map[registry.Kind]int{registry.KindNotFound: 404, registry.KindRate: 429, registry.KindLimit: 503,
+			registry.KindMethodNotAllowed: 405, registry.KindBadSetting: 422}[told.Kind]
 		v = deskPage{Title: "That did not work", Text: told.Detail}
 	} else if err != nil {
 		status, v = http.StatusServiceUnavailable, deskPage{Title: "That did not work", Text: "Try again later."}
@@ -269,7 +274,8 @@ func (d *Desk) posted(r *http.Request) (deskPage, error) {
 	}
 	client := registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	err := d.subscribe(client, strings.TrimSpace(r.PostForm.Get("query")), strings.TrimSpace(r.PostForm.Get("email")))
-	return deskPage{Title: "Look into your mailbox", Text: "An e-mail with a link is on its way. Follow the link within a day, and you are told what changes."}, err
+	return deskPage{Title: "Look into your mailbox", Text: "An e-mail with a link is on its way. Follow the link within a day, " +
+		"and you are told what changes."}, err
 }
 
 // linked serves the link of an e-mail: a page with a button, as programs follow links too, and its button.
@@ -282,7 +288,8 @@ func (d *Desk) linked(r *http.Request, of, secret string) (deskPage, error) {
 	pending := s.State == registry.Pending
 	switch {
 	case r.Method != http.MethodPost && pending:
-		return deskPage{Title: "Do you want these e-mails?", Text: "You are told what changes, until you stop it.", Do: "confirm", Button: "Yes, tell me"}, nil
+		return deskPage{Title: "Do you want these e-mails?", Text: "You are told what changes, until you stop it.", Do: "confirm",
+			Button: "Yes, tell me"}, nil
 	case r.Method != http.MethodPost:
 		return deskPage{Title: "Stop these e-mails?", Text: "Nothing more is sent to you about this.", Do: "stop", Button: "Stop them"}, nil
 	}
@@ -300,8 +307,10 @@ type deskPage struct {
 }
 
 var deskTemplate = template.Must(template.New("").Parse(`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{{.Title}}</title>
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:32rem;margin:2rem auto;padding:0 1rem}input,button{font:inherit;padding:.4rem .6rem}</style></head>
+<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><meta name="viewport" ` +
+	`content="width=device-width, initial-scale=1"><title>{{.Title}}</title>
+<style>body{font:16px/1.5 system-ui,sans-serif;max-width:32rem;margin:2rem auto;padding:0 ` +
+	`1rem}input,button{font:inherit;padding:.4rem .6rem}</style></head>
 <body><main><h1>{{.Title}}</h1><p>{{.Text}}</p>
 {{if .Query}}<form method="post" action="/notify-me"><input type="hidden" name="query" value="{{.Query}}"><label>Your address
  <input type="email" name="email" required autocomplete="email"></label> <button>Tell me</button></form>{{end}}

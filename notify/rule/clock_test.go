@@ -20,7 +20,8 @@ func TestClockIsSet(t *testing.T) {
 		"an hour back every 7 minutes": func(m int) time.Duration { return -time.Duration(m/7) * time.Hour },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newReplay(t, registry.RuleSettings{When: "?value > 10", For: registry.Duration(2 * time.Minute), KeepFiringFor: registry.Duration(2 * time.Minute)}, diff.Select)
+			r := newReplay(t, registry.RuleSettings{When: "?value > 10", For: registry.Duration(2 * time.Minute),
+				KeepFiringFor: registry.Duration(2 * time.Minute)}, diff.Select)
 			ids := map[string]bool{}
 			fired, resolved := 0, 0
 			for m := range 200 {

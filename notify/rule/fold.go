@@ -317,7 +317,8 @@ func (f *fold) step(a *registry.Alert) {
 }
 
 func (f *fold) event(key string, a *registry.Alert) registry.RuleEvent {
-	e := registry.RuleEvent{Time: f.time, State: a.State, Labels: Complete(f.common, a.Labels), Summary: a.Summary, Seq: f.state.At.Seq, Alert: key, Since: a.Since}
+	e := registry.RuleEvent{Time: f.time, State: a.State, Labels: Complete(f.common, a.Labels), Summary: a.Summary,
+		Seq: f.state.At.Seq, Alert: key, Since: a.Since}
 	if a.State == registry.AlertFiring || a.State == registry.AlertResolved {
 		e.Since, e.Firing = a.FiredAt, a.Firing
 	}

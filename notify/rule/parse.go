@@ -128,7 +128,10 @@ func checkName(name string) error {
 		return registry.BadSetting("/name", "name is missing: it becomes the label alertname, as in LateDepartures")
 	case len(name) > maxName:
 		return registry.BadSetting("/name", "a name has at most %d bytes", maxName)
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(c rune) bool { return unicode.IsControl(c) || unicode.IsSpace(c) || c == '/' }):
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(c rune) bool {
+		return unicode.IsControl(c) ||
+			unicode.IsSpace(c) || c == '/'
+	}):
 		return registry.BadSetting("/name", "a name has no blanks, slashes or control characters: write late-departures")
 	case strings.HasPrefix(name, "rule_"):
 		return registry.BadSetting("/name", "names that begin with rule_ are ids: choose another one")
@@ -161,7 +164,8 @@ func (p *Program) parseLabels(labels map[string]string, vars []string) error {
 		}
 		t, err := parseTemplate(text, pointer, "the label "+name, inLabels)
 		if err != nil && p.kind != byRow {
-			err = registry.BadSetting(pointer, "the label %s names a variable: labels identify an alert, and a rule on rows or changes has one alert only; the summary may name ?%s", name, strings.Join(countVars, ", ?"))
+			err = registry.BadSetting(pointer, "the label %s names a variable: labels identify an alert, and a rule on rows or "+
+				"changes has one alert only; the summary may name ?%s", name, strings.Join(countVars, ", ?"))
 		}
 		if err != nil {
 			return err
@@ -176,7 +180,8 @@ func (p *Program) parseLabels(labels map[string]string, vars []string) error {
 			}
 		}
 		if vars == nil {
-			return registry.BadSetting("/labels", "the variables of this query are not known yet, because it selects * and has no result: name the labels, as in {\"s\": \"?s\"}")
+			return registry.BadSetting("/labels", "the variables of this query are not known yet, because it selects * and has no "+
+				"result: name the labels, as in {\"s\": \"?s\"}")
 		}
 	}
 	slices.SortFunc(p.labels, func(a, b label) int { return strings.Compare(a.name, b.name) })

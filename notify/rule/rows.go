@@ -131,9 +131,11 @@ func hashOf(row []byte) string {
 func (f *fold) exceeds(meeting, size int) bool {
 	switch {
 	case meeting > f.most:
-		f.state.Problem = fmt.Sprintf("more than %d rows (limits.rule_rows) meet the condition, so the rule is not evaluated: narrow the condition, or let the query count", f.most)
+		f.state.Problem = fmt.Sprintf("more than %d rows (limits.rule_rows) meet the condition, so the rule is not evaluated: "+
+			"narrow the condition, or let the query count", f.most)
 	case size > mostBytes:
-		f.state.Problem = fmt.Sprintf("its alerts take more than %d KiB, so the rule is not evaluated: use fewer or shorter labels, a shorter summary, or narrow the condition", mostBytes>>10)
+		f.state.Problem = fmt.Sprintf("its alerts take more than %d KiB, so the rule is not evaluated: use fewer or shorter "+
+			"labels, a shorter summary, or narrow the condition", mostBytes>>10)
 	default:
 		return false
 	}

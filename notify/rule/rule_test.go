@@ -33,7 +33,8 @@ func table(t testing.TB, rows ...string) *diff.Result {
 	}
 	for _, row := range rows {
 		s, v, _ := strings.Cut(row, "=")
-		if err := b.Row(diff.Term{Kind: diff.IRI, Value: "http://x/" + s}, diff.Term{Kind: diff.Literal, Value: v, Datatype: "http://www.w3.org/2001/XMLSchema#integer"}); err != nil {
+		if err := b.Row(diff.Term{Kind: diff.IRI, Value: "http://x/" + s}, diff.Term{Kind: diff.Literal, Value: v,
+			Datatype: "http://www.w3.org/2001/XMLSchema#integer"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,7 +189,8 @@ func TestAskAndConstruct(t *testing.T) {
 	}
 	r.expect("1 firing", "3 resolved")
 
-	p, err := rule.Compile(registry.RuleSettings{Name: "r", When: `?predicate = <http://x/p> and ?object contains "b"`, Labels: map[string]string{"of": "?subject"}}, diff.Construct, nil, mostRows)
+	p, err := rule.Compile(registry.RuleSettings{Name: "r", When: `?predicate = <http://x/p> and ?object contains "b"`,
+		Labels: map[string]string{"of": "?subject"}}, diff.Construct, nil, mostRows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +284,10 @@ func TestBadSettings(t *testing.T) {
 		{"/labels/alertname", "leave it out", diff.Select, func(r *registry.RuleSettings) { r.Labels = map[string]string{"alertname": "x"} }},
 		{"/labels/a-b", "letters, digits", diff.Select, func(r *registry.RuleSettings) { r.Labels = map[string]string{"a-b": "x"} }},
 		{"/labels/x", "names ?y", diff.Select, func(r *registry.RuleSettings) { r.Labels = map[string]string{"x": "?y"} }},
-		{"/labels/x", "one alert only", diff.Select, func(r *registry.RuleSettings) { r.When, r.Labels = "rows > 1", map[string]string{"x": "?s"} }},
+		{"/labels/x", "one alert only", diff.Select, func(r *registry.RuleSettings) {
+			r.When, r.Labels = "rows > 1",
+				map[string]string{"x": "?s"}
+		}},
 		{"/summary", "names ?y", diff.Select, func(r *registry.RuleSettings) { r.Summary = "is ?y up?" }},
 		{"/summary", "?rows, ?added", diff.Select, func(r *registry.RuleSettings) { r.When, r.Summary = "changed", "?nothing" }},
 	} {
@@ -294,7 +299,8 @@ func TestBadSettings(t *testing.T) {
 			t.Errorf("%+v: %v, want %s to say %q", r, err, c.pointer, c.says)
 		}
 	}
-	if _, err := rule.Compile(registry.RuleSettings{Name: "r", When: "?value > 10"}, diff.Select, nil, mostRows); err == nil || !strings.Contains(err.Error(), "name the labels") {
+	if _, err := rule.Compile(registry.RuleSettings{Name: "r", When: "?value > 10"}, diff.Select, nil, mostRows); err == nil ||
+		!strings.Contains(err.Error(), "name the labels") {
 		t.Errorf("unknown variables: %v", err)
 	}
 }
@@ -368,8 +374,10 @@ func TestModel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	steps := 0
 	for range 300 {
-		m := &model{bound: rnd.IntN(4), wait: time.Duration(rnd.IntN(3)) * 5 * time.Minute, keep: time.Duration(rnd.IntN(3)) * 5 * time.Minute, firing: map[string]bool{}}
-		r := newReplay(t, registry.RuleSettings{When: fmt.Sprintf("?value > %d", m.bound), For: registry.Duration(m.wait), KeepFiringFor: registry.Duration(m.keep)}, diff.Select)
+		m := &model{bound: rnd.IntN(4), wait: time.Duration(rnd.IntN(3)) * 5 * time.Minute,
+			keep: time.Duration(rnd.IntN(3)) * 5 * time.Minute, firing: map[string]bool{}}
+		r := newReplay(t, registry.RuleSettings{When: fmt.Sprintf("?value > %d", m.bound), For: registry.Duration(m.wait),
+			KeepFiringFor: registry.Duration(m.keep)}, diff.Select)
 		rows, last := map[string]int{}, registry.RuleState{}
 		minute := 0
 		for range 40 {
@@ -459,15 +467,21 @@ func TestPartsOfChanges(t *testing.T) {
 		fires map[string]string // summaries by condition
 	}{
 		{rows: []string{"a=1", "b=2"}},
-		{[]string{"a=1", "b=3"}, map[string]string{"changed": "2 rows, 1 added, 1 removed: http://x/b is 3", "added": "2 rows, 1 added, 1 removed: http://x/b is 3",
-			"removed": "2 rows, 1 added, 1 removed: http://x/b is 2", "changed ?value where ?s = <http://x/b>": "2 rows, 1 added, 1 removed: http://x/b is 3"}},
-		{[]string{"a=1", "b=3", "c=3"}, map[string]string{"changed": "3 rows, 1 added, 0 removed: http://x/c is 3", "added": "3 rows, 1 added, 0 removed: http://x/c is 3",
+		{[]string{"a=1", "b=3"}, map[string]string{"changed": "2 rows, 1 added, 1 removed: http://x/b is 3",
+			"added":   "2 rows, 1 added, 1 removed: http://x/b is 3",
+			"removed": "2 rows, 1 added, 1 removed: http://x/b is 2", "changed ?value where ?s = <http://x/b>": "2 rows, 1 added, 1 " +
+				"removed: http://x/b is 3"}},
+		{[]string{"a=1", "b=3", "c=3"}, map[string]string{"changed": "3 rows, 1 added, 0 removed: http://x/c is 3",
+			"added":    "3 rows, 1 added, 0 removed: http://x/c is 3",
 			"added ?s": "3 rows, 1 added, 0 removed: http://x/c is 3"}},
-		{[]string{"b=3", "c=3"}, map[string]string{"changed": "2 rows, 0 added, 1 removed: http://x/a is 1", "removed": "2 rows, 0 added, 1 removed: http://x/a is 1",
+		{[]string{"b=3", "c=3"}, map[string]string{"changed": "2 rows, 0 added, 1 removed: http://x/a is 1",
+			"removed":                            "2 rows, 0 added, 1 removed: http://x/a is 1",
 			"removed ?s where ?s = <http://x/a>": "2 rows, 0 added, 1 removed: http://x/a is 1"}},
 	}
-	for _, when := range []string{"changed", "added", "removed", "added ?s", "removed ?s where ?s = <http://x/a>", "changed ?value where ?s = <http://x/b>", "changed ?s, ?value where ?s = \"other\""} {
-		r := newReplay(t, registry.RuleSettings{When: when, KeepFiringFor: registry.Duration(time.Second), Summary: "?rows rows, ?added added, ?removed removed: ?s is ?value"}, diff.Select)
+	for _, when := range []string{"changed", "added", "removed", "added ?s", "removed ?s where ?s = <http://x/a>",
+		"changed ?value where ?s = <http://x/b>", "changed ?s, ?value where ?s = \"other\""} {
+		r := newReplay(t, registry.RuleSettings{When: when, KeepFiringFor: registry.Duration(time.Second),
+			Summary: "?rows rows, ?added added, ?removed removed: ?s is ?value"}, diff.Select)
 		for i, step := range steps {
 			got := ""
 			for _, e := range r.feed(at(10*i), table(t, step.rows...)) {
@@ -482,8 +496,10 @@ func TestPartsOfChanges(t *testing.T) {
 		}
 	}
 	for when, want := range map[string]string{
-		"changed ?nothing": "which is not available here", "changed where ?nothing = 1": "which is not available here", "added ?s and": "expected to be variables",
-		"removed where": "expected to be variables", "changed where rows > 1": "rows cannot be combined", "added ?": "no variable after", "changes": "begins with neither",
+		"changed ?nothing": "which is not available here", "changed where ?nothing = 1": "which is not available here",
+		"added ?s and":  "expected to be variables",
+		"removed where": "expected to be variables", "changed where rows > 1": "rows cannot be combined",
+		"added ?": "no variable after", "changes": "begins with neither",
 	} {
 		_, err := rule.Compile(registry.RuleSettings{Name: "r", When: when}, diff.Select, []string{"s", "value"}, mostRows)
 		if err == nil || !strings.Contains(err.Error(), want) {

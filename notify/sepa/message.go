@@ -84,7 +84,8 @@ const maxAlias = 1024
 func parse(frame []byte) (request, error) {
 	var r request
 	if err := json.Unmarshal(frame, &r); err != nil {
-		return request{Subscribe: &subscribe{Alias: aliasOf(frame)}}, refuse(http.StatusBadRequest, "bad_request", "not a message of SPARQL 1.1 Subscribe: "+describeJSONError(err))
+		return request{Subscribe: &subscribe{Alias: aliasOf(frame)}}, refuse(http.StatusBadRequest, "bad_request",
+			"not a message of SPARQL 1.1 Subscribe: "+describeJSONError(err))
 	}
 	switch {
 	case (r.Subscribe == nil) == (r.Unsubscribe == nil):

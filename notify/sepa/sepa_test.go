@@ -99,7 +99,8 @@ func newRig(t *testing.T, edit func(*notify.Options, *sepa.Server)) *rig {
 	r := &rig{T: t, log: notifytest.NewLog("store"), waker: notify.NewWaker()}
 	r.gate.tokens = map[string]registry.Caller{"": {Name: registry.Anonymous, Role: registry.RoleAdmin}}
 	o := notify.Options{Log: r.log, Waker: r.waker, Registrar: r.log, Gate: &r.gate, Head: r.log.Head}
-	s := &sepa.Server{Status: func(registry.Kind) int { return http.StatusUnprocessableEntity }, Registrar: r, Gate: &r.gate, Logger: slog.New(slog.DiscardHandler)}
+	s := &sepa.Server{Status: func(registry.Kind) int { return http.StatusUnprocessableEntity }, Registrar: r, Gate: &r.gate,
+		Logger: slog.New(slog.DiscardHandler)}
 	if edit != nil {
 		edit(&o, s)
 	}
@@ -275,11 +276,13 @@ func TestFormat(t *testing.T) {
 	_, rest, _ := strings.Cut(text, `"spuid":"`)
 	spuid, _, _ := strings.Cut(rest, `"`)
 	alias := `"my alias <\u2028>"`
-	if want := fmt.Sprintf(`{"notification":{"spuid":%q,"alias":%s,"sequence":0,"addedResults":%s,"removedResults":%s}}`, spuid, alias, bindings("a", "a"), bindings()); text != want || !strings.HasPrefix(spuid, "sepa://subscription/") {
+	if want := fmt.Sprintf(`{"notification":{"spuid":%q,"alias":%s,"sequence":0,"addedResults":%s,"removedResults":%s}}`, spuid,
+		alias, bindings("a", "a"), bindings()); text != want || !strings.HasPrefix(spuid, "sepa://subscription/") {
 		t.Fatalf("got\n%s, want\n%s", text, want)
 	}
 	r.record(id, table(false, "a", "b"))
-	p.expect(`{"notification":{"spuid":%q,"alias":%s,"sequence":1,"addedResults":%s,"removedResults":%s}}`, spuid, alias, bindings("b"), bindings("a"))
+	p.expect(`{"notification":{"spuid":%q,"alias":%s,"sequence":1,"addedResults":%s,"removedResults":%s}}`, spuid, alias,
+		bindings("b"), bindings("a"))
 	p.send(fmt.Sprintf(`{"unsubscribe":{"spuid":%q}}`, spuid))
 	p.expect(`{"unsubscribed":{"spuid":%q}}`, spuid)
 	r.wait("the hold does not end", func() bool { return r.held.Load() == 0 })
@@ -299,11 +302,13 @@ func TestForms(t *testing.T) {
 	r.record(yes, ask(true))
 	p := r.dial("", nil)
 	p.subscribe("ask", "a")
-	if m := p.read(); !strings.Contains(m, `"addedResults":{"head":{},"boolean":true},"removedResults":{"head":{},"results":{"bindings":[]}}`) {
+	if m := p.read(); !strings.Contains(m, `"addedResults":{"head":{},"boolean":true},"removedResults":{"head":{},`+
+		`"results":{"bindings":[]}}`) {
 		t.Errorf("ASK begins with %s", m)
 	}
 	r.record(yes, ask(false))
-	if m := p.read(); !strings.Contains(m, `"sequence":1,"addedResults":{"head":{},"boolean":false},"removedResults":{"head":{},"boolean":true}`) {
+	if m := p.read(); !strings.Contains(m, `"sequence":1,"addedResults":{"head":{},"boolean":false},"removedResults":{"head":{}`+
+		`,"boolean":true}`) {
 		t.Errorf("ASK: %s", m)
 	}
 
@@ -319,7 +324,8 @@ func TestForms(t *testing.T) {
 
 	graph := r.log.Add("graph", diff.Construct, false)
 	b := diff.NewBuilder(diff.Construct, diff.Options{})
-	for _, o := range []diff.Term{{Kind: diff.Literal, Value: "é\"\n", Lang: "fr"}, {Kind: diff.Literal, Value: "1", Datatype: "http://t"}, {Kind: diff.IRI, Value: "http://o"}} {
+	for _, o := range []diff.Term{{Kind: diff.Literal, Value: "é\"\n", Lang: "fr"}, {Kind: diff.Literal, Value: "1",
+		Datatype: "http://t"}, {Kind: diff.IRI, Value: "http://o"}} {
 		if err := b.Triple(diff.Term{Kind: diff.Blank, Value: "x"}, diff.Term{Kind: diff.IRI, Value: "http://p"}, o); err != nil {
 			t.Fatal(err)
 		}
@@ -327,8 +333,10 @@ func TestForms(t *testing.T) {
 	r.record(graph, finish(b))
 	p.subscribe("graph", "g")
 	m := p.read()
-	for _, part := range []string{`"head":{"vars":["subject","predicate","object"]}`, `"subject":{"type":"bnode","value":"b`, `"predicate":{"type":"uri","value":"http://p"}`,
-		`"object":{"type":"literal","value":"é\"\n","xml:lang":"fr"}`, `"object":{"type":"literal","value":"1","datatype":"http://t"}`, `"object":{"type":"uri","value":"http://o"}`} {
+	for _, part := range []string{`"head":{"vars":["subject","predicate","object"]}`, `"subject":{"type":"bnode","value":"b`,
+		`"predicate":{"type":"uri","value":"http://p"}`,
+		`"object":{"type":"literal","value":"é\"\n","xml:lang":"fr"}`, `"object":{"type":"literal","value":"1","datatype":"http://t"}`,
+		`"object":{"type":"uri","value":"http://o"}`} {
 		if !strings.Contains(m, part) {
 			t.Errorf("%s is missing in %s", part, m)
 		}
@@ -367,7 +375,8 @@ func TestErrors(t *testing.T) {
 			Alias      string
 		}
 		text := p.read()
-		if err := json.Unmarshal([]byte(text), &m); err != nil || m.StatusCode != c.status || m.Alias != c.alias || strings.Contains(text, "disk") {
+		if err := json.Unmarshal([]byte(text), &m); err != nil || m.StatusCode != c.status || m.Alias != c.alias ||
+			strings.Contains(text, "disk") {
 			t.Errorf("%.80s: %s, want status %d and alias %q", c.message, text, c.status, c.alias)
 		}
 	}
@@ -409,7 +418,8 @@ func TestEnds(t *testing.T) {
 		spuid := p.spuid()
 		c.do(id)
 		r.waker.Wake(id)
-		if m := p.read(); !strings.Contains(m, fmt.Sprintf(`"status_code":%d`, c.status)) || !strings.Contains(m, fmt.Sprintf(`"alias":%q`, name)) {
+		if m := p.read(); !strings.Contains(m, fmt.Sprintf(`"status_code":%d`, c.status)) ||
+			!strings.Contains(m, fmt.Sprintf(`"alias":%q`, name)) {
 			t.Errorf("%s: %s", name, m)
 		}
 		p.expect(`{"unsubscribed":{"spuid":%q}}`, spuid)
@@ -527,7 +537,8 @@ func TestManaged(t *testing.T) {
 	r.record(id, table(false, "b"))
 	r.record(id, table(false, "b", "c"))
 	time.Sleep(50 * time.Millisecond)
-	if x, err := r.live.Subscription(list[0].ID); err != nil || x.State != registry.SubscriptionPaused || x.Cursor.Seq != 1 || x.Deliveries != 1 {
+	if x, err := r.live.Subscription(list[0].ID); err != nil || x.State != registry.SubscriptionPaused || x.Cursor.Seq != 1 ||
+		x.Deliveries != 1 {
 		t.Errorf("paused: %+v %v", x, err)
 	}
 	if _, err := r.live.SetPaused(list[0].ID, false); err != nil {

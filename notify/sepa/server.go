@@ -44,7 +44,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	c := &client{s: s, header: notify.Bearer(r), from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), program: notify.Program(r), subs: map[string]*subscription{}, idleSince: time.Now(),
+	c := &client{s: s, header: notify.Bearer(r), from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]),
+		program: notify.Program(r), subs: map[string]*subscription{}, idleSince: time.Now(),
 		options: notify.StreamOptions{Filter: filter, Rate: rate}}
 	s.Live.Accept(w, r, registry.SEPA, "", func(conn *live.Conn) live.Protocol {
 		c.conn = conn
@@ -214,7 +215,8 @@ func (c *client) subscribe(r *subscribe) error {
 		release()
 		return err
 	}
-	sub := &subscription{c: c, spuid: "sepa://subscription/" + rand.Text(), alias: r.Alias, token: token, caller: who.Name, query: q, release: release, lags: c.conn.Lags()}
+	sub := &subscription{c: c, spuid: "sepa://subscription/" + rand.Text(), alias: r.Alias, token: token, caller: who.Name, query: q,
+		release: release, lags: c.conn.Lags()}
 	if !c.start(sub, who.Expires) {
 		release()
 	}

@@ -33,7 +33,8 @@ var _ = known(&Kind{Name: "apprise", Title: "Apprise", Form: "apprise+https://HO
 				body[name] = v
 			}
 		}
-		return request{url: (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}).String(), header: bearer(u), json: body}
+		return request{url: (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}).String(),
+			header: bearer(u), json: body}
 	},
 	reply: func(r *deliver.Reply) {
 		switch r.Status {

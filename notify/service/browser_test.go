@@ -53,7 +53,8 @@ func hash(key []byte, parts ...string) []byte {
 // open checks who has sent a message, and decrypts it.
 func (b fakeBrowser) open(t *testing.T, q got) string {
 	t.Helper()
-	if q.header.Get("Content-Encoding") != "aes128gcm" || q.header.Get("TTL") == "" || len(q.header.Get("Topic")) > 32 || len(q.body) > 4096 || q.query != "" {
+	if q.header.Get("Content-Encoding") != "aes128gcm" || q.header.Get("TTL") == "" || len(q.header.Get("Topic")) > 32 ||
+		len(q.body) > 4096 || q.query != "" {
 		t.Errorf("%v", q.header)
 	}
 	b.signed(t, q.header)
@@ -116,7 +117,8 @@ func (b fakeBrowser) signed(t *testing.T, h http.Header) {
 	if err := json.Unmarshal(raw(strings.Split(token, ".")[1]), &claims); err != nil {
 		t.Fatal(err)
 	}
-	if left := time.Until(time.Unix(claims.Exp, 0)); left < time.Hour || left > 24*time.Hour || claims.Sub != "https://fresh.example" || !strings.HasPrefix(claims.Aud, "http://127.0.0.1:") {
+	if left := time.Until(time.Unix(claims.Exp, 0)); left < time.Hour || left > 24*time.Hour ||
+		claims.Sub != "https://fresh.example" || !strings.HasPrefix(claims.Aud, "http://127.0.0.1:") {
 		t.Errorf("%+v", claims)
 	}
 }

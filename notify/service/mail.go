@@ -55,7 +55,8 @@ func (m *Mail) Check(address string) error {
 	}
 	_, domain, _ := strings.Cut(address, "@")
 	for _, r := range m.Recipients {
-		if strings.EqualFold(r, address) || !strings.Contains(strings.TrimPrefix(r, "@"), "@") && strings.EqualFold(strings.TrimPrefix(r, "@"), domain) {
+		if strings.EqualFold(r, address) || !strings.Contains(strings.TrimPrefix(r, "@"), "@") &&
+			strings.EqualFold(strings.TrimPrefix(r, "@"), domain) {
 			return nil
 		}
 	}
@@ -159,7 +160,8 @@ func advice(err error) string {
 	says := func(text string) bool { return strings.Contains(err.Error(), text) }
 	switch {
 	case errors.As(err, &cert):
-		return "the certificate of mail.server is not valid: set mail.server to the name in it, or trust its authority on the machine of this server"
+		return "the certificate of mail.server is not valid: set mail.server to the name in it, or trust its authority on the " +
+			"machine of this server"
 	case errors.As(err, &noTLS):
 		return "mail.server does not speak TLS on this port: set mail.security to starttls, or another port"
 	case errors.As(err, &dial) && dial.Op == "dial":
@@ -167,7 +169,8 @@ func advice(err error) string {
 	case says("does not support STARTTLS"):
 		return "mail.server does not offer STARTTLS on this port: set mail.security to tls or none, or another port"
 	case errors.Is(err, mail.ErrNoSupportedAuthDiscovered), says("does not support SMTP AUTH"):
-		return "mail.server offers no safe sign-in on this connection: set mail.security to starttls or tls, or remove mail.username and mail.password_file"
+		return "mail.server offers no safe sign-in on this connection: set mail.security to starttls or tls, or remove " +
+			"mail.username and mail.password_file"
 	case says("SMTP AUTH failed"):
 		return "mail.server refuses the sign-in: check mail.username and mail.password_file"
 	case errors.As(err, &refused) && !refused.IsTemp() && refused.Reason == mail.ErrSMTPMailFrom:

@@ -27,7 +27,8 @@ var _ = known(&Kind{Name: "matrix", Title: "Matrix", Form: "matrix+https://TOKEN
 			at += "/" + url.PathEscape(part)
 		}
 		return request{method: http.MethodPut, url: at, header: http.Header{"Authorization": {"Bearer " + secretOf(u)}},
-			json: map[string]any{"msgtype": "m.text", "body": plain(m), "format": "org.matrix.custom.html", "formatted_body": tagged(m, "<br>"), "m.mentions": map[string]any{}}}
+			json: map[string]any{"msgtype": "m.text", "body": plain(m), "format": "org.matrix.custom.html", "formatted_body": tagged(m,
+				"<br>"), "m.mentions": map[string]any{}}}
 	},
 	reply: func(r *deliver.Reply) {
 		waitIn(r, time.Millisecond, "retry_after_ms")

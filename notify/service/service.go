@@ -221,8 +221,10 @@ func (k *Kind) send(ctx context.Context, c *deliver.Client, u *url.URL, m Messag
 	}
 	if !r.OK() && r.Said == "" {
 		r.Said = fmt.Sprintf("%s answered %d%s", k.Title, r.Status, map[int]string{
-			http.StatusUnauthorized: ": the secret in the address is wrong", http.StatusForbidden: ": the secret in the address is wrong, or may not do this",
-			http.StatusNotFound: ": it does not know the address", http.StatusTooManyRequests: ": it was sent too much", http.StatusGone: ": it wants no more messages",
+			http.StatusUnauthorized: ": the secret in the address is wrong", http.StatusForbidden: ": the secret in the address is " +
+				"wrong, or may not do this",
+			http.StatusNotFound: ": it does not know the address", http.StatusTooManyRequests: ": it was sent too much",
+			http.StatusGone: ": it wants no more messages",
 		}[r.Status])
 	}
 	return r
@@ -269,7 +271,8 @@ func silent(s string) string { return strings.ReplaceAll(s, "@", "@\u200b") }
 
 // escaped puts a backslash before what Markdown interprets.
 func escaped(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `_`, `\_`, `~`, `\~`, "`", "\\`", `|`, `\|`, `[`, `\[`, `]`, `\]`, `<`, `\<`, `>`, `\>`, `#`, `\#`).Replace(s)
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `_`, `\_`, `~`, `\~`, "`", "\\`", `|`, `\|`, `[`, `\[`, `]`, `\]`, `<`, `\<`,
+		`>`, `\>`, `#`, `\#`).Replace(s)
 }
 
 // tagged writes a message as HTML.

@@ -110,46 +110,58 @@ var services = []struct {
 	brief        string                           // what the body has of a message without a text
 	read         func(t *testing.T, q got) string // decrypts a body, nil if it is readable
 }{
-	{address: "ntfy+http://tk_secret@HOST/alerts", method: "POST", path: "/", header: [2]string{"Authorization", "Bearer tk_secret"}, secret: "tk_secret",
+	{address: "ntfy+http://tk_secret@HOST/alerts", method: "POST", path: "/", header: [2]string{"Authorization", "Bearer tk_secret"},
+		secret:  "tk_secret",
 		body:    []string{`"topic":"alerts"`, `"title":"[FIRING] late"`, `"priority":4`, `"click":"http://fresh.example/q"`},
 		limited: played{status: 429, body: `{"code":42901,"http":429,"error":"limit reached: too many requests"}`},
 		wrong:   played{status: 403, body: `{"code":40301,"http":403,"error":"forbidden"}`}, long: &played{status: 413, body: `{"code":41301}`},
 		none:  [2]string{"any name is a topic", ""},
 		brief: `"message":"[FIRING] late"`},
-	{address: "gotify+http://HOST/base/?token=AbcSecret", method: "POST", path: "/base/message", header: [2]string{"X-Gotify-Key", "AbcSecret"}, secret: "AbcSecret",
+	{address: "gotify+http://HOST/base/?token=AbcSecret", method: "POST", path: "/base/message", header: [2]string{"X-Gotify-Key",
+		"AbcSecret"}, secret: "AbcSecret",
 		body:    []string{`"priority":8`, `"url":"http://fresh.example/q"`},
-		limited: played{status: 429, header: http.Header{"Retry-After": {"7"}}}, wait: 7 * time.Second, wrong: played{status: 401, body: `{"error":"Unauthorized"}`},
+		limited: played{status: 429, header: http.Header{"Retry-After": {"7"}}}, wait: 7 * time.Second,
+		wrong: played{status: 401, body: `{"error":"Unauthorized"}`},
 		none:  [2]string{"a deleted application is a wrong secret", "there is no limit"},
 		brief: `"message":"[FIRING] late"`},
 	{address: "slack+http://HOST/services/T0/B0/secretX", method: "POST", path: "/services/T0/B0/secretX", secret: "secretX",
 		body:    []string{`*[FIRING] late*`, `line t2 \u0026lt;!channel\u0026gt;`, `\u003chttp://fresh.example/q|Open\u003e`},
-		limited: played{status: 429, header: http.Header{"Retry-After": {"30"}}}, wait: 30 * time.Second, wrong: played{status: 403, body: "invalid_token"},
-		gone: &played{status: 404, body: "no_service"}, long: &played{status: 400, body: "msg_too_long"},
+		limited: played{status: 429, header: http.Header{"Retry-After": {"30"}}}, wait: 30 * time.Second,
+		wrong: played{status: 403, body: "invalid_token"},
+		gone:  &played{status: 404, body: "no_service"}, long: &played{status: 400, body: "msg_too_long"},
 		brief: `"text":"*[FIRING] late*\n\u003c`},
-	{address: "mattermost+http://HOST/hooks/abcdefghijklmnopqrstuvwxy7", method: "POST", path: "/hooks/abcdefghijklmnopqrstuvwxy7", secret: "abcdefghijklmnopqrstuvwxy7",
+	{address: "mattermost+http://HOST/hooks/abcdefghijklmnopqrstuvwxy7", method: "POST", path: "/hooks/abcdefghijklmnopqrstuvwxy7",
+		secret:  "abcdefghijklmnopqrstuvwxy7",
 		body:    []string{`**\\[FIRING\\] late**`, "@\u200bhere"},
 		limited: played{status: 429, header: http.Header{"Retry-After": {"1"}}}, wait: time.Second, wrong: played{status: 403},
-		gone: &played{status: 400, body: `{"id":"web.incoming_webhook.invalid.app_error"}`}, long: &played{status: 400, body: `{"id":"web.incoming_webhook.text.length.app_error"}`},
+		gone:  &played{status: 400, body: `{"id":"web.incoming_webhook.invalid.app_error"}`},
+		long:  &played{status: 400, body: `{"id":"web.incoming_webhook.text.length.app_error"}`},
 		brief: `"text":"**\\[FIRING\\] late**\n[Open]`},
 	{address: "discord+http://HOST/api/webhooks/1/secretY", method: "POST", path: "/api/webhooks/1/secretY", secret: "secretY",
 		body:    []string{`"allowed_mentions":{"parse":[]}`, `"url":"http://fresh.example/q"`, `\\[click\\](http://evil.example)`},
-		limited: played{status: 429, body: `{"message":"You are being rate limited.","retry_after":2.5,"global":false}`}, wait: 2500 * time.Millisecond,
-		wrong: played{status: 401, body: `{"message":"Invalid Webhook Token","code":50027}`}, gone: &played{status: 404, body: `{"message":"Unknown Webhook","code":10015}`},
-		long:  &played{status: 400, body: `{"errors":{"embeds":{"0":{"description":{"_errors":[{"code":"BASE_TYPE_MAX_LENGTH"}]}}}}}`},
-		brief: `"title":"\\[FIRING\\] late"`},
+		limited: played{status: 429, body: `{"message":"You are being rate limited.","retry_after":2.5,"global":false}`},
+		wait:    2500 * time.Millisecond,
+		wrong:   played{status: 401, body: `{"message":"Invalid Webhook Token","code":50027}`},
+		gone:    &played{status: 404, body: `{"message":"Unknown Webhook","code":10015}`},
+		long:    &played{status: 400, body: `{"errors":{"embeds":{"0":{"description":{"_errors":[{"code":"BASE_TYPE_MAX_LENGTH"}]}}}}}`},
+		brief:   `"title":"\\[FIRING\\] late"`},
 	{address: "telegram+http://123:AASecret@HOST/-100200", method: "POST", path: "/bot123:AASecret/sendMessage", secret: "AASecret",
-		body:    []string{`"chat_id":"-100200"`, `"parse_mode":"HTML"`, "@\u200bhere"},
-		limited: played{status: 429, body: `{"ok":false,"error_code":429,"description":"Too Many Requests: retry after 35","parameters":{"retry_after":35}}`}, wait: 35 * time.Second,
+		body: []string{`"chat_id":"-100200"`, `"parse_mode":"HTML"`, "@\u200bhere"},
+		limited: played{status: 429, body: `{"ok":false,"error_code":429,"description":"Too Many Requests: retry after ` +
+			`35","parameters":{"retry_after":35}}`}, wait: 35 * time.Second,
 		wrong: played{status: 401, body: `{"ok":false,"error_code":401,"description":"Unauthorized"}`},
 		gone:  &played{status: 403, body: `{"ok":false,"error_code":403,"description":"Forbidden: bot was kicked from the group chat"}`},
 		long:  &played{status: 400, body: `{"ok":false,"error_code":400,"description":"Bad Request: message is too long"}`},
 		brief: `[FIRING] late\u003c/b\u003e\n\u003ca`},
-	{address: "teams+http://HOST/workflows/abc/triggers/manual/paths/invoke?sig=secretZ", method: "POST", path: "/workflows/abc/triggers/manual/paths/invoke", secret: "secretZ",
+	{address: "teams+http://HOST/workflows/abc/triggers/manual/paths/invoke?sig=secretZ", method: "POST",
+		path: "/workflows/abc/triggers/manual/paths/invoke", secret: "secretZ",
 		body:    []string{`"type":"AdaptiveCard"`, `"type":"TextRun"`, `"url":"http://fresh.example/q"`},
-		limited: played{status: 429, header: http.Header{"Retry-After": {"10"}}}, wait: 10 * time.Second, wrong: played{status: 401, body: `{"error":{"code":"DirectApiInvalidAuthorizationScheme"}}`},
-		gone: &played{status: 404, body: `{"error":{"code":"WorkflowNotFound"}}`}, long: &played{status: 413},
+		limited: played{status: 429, header: http.Header{"Retry-After": {"10"}}}, wait: 10 * time.Second,
+		wrong: played{status: 401, body: `{"error":{"code":"DirectApiInvalidAuthorizationScheme"}}`},
+		gone:  &played{status: 404, body: `{"error":{"code":"WorkflowNotFound"}}`}, long: &played{status: 413},
 		brief: `"text":"[FIRING] late"`},
-	{address: "matrix+http://syt_secret@HOST/!room:example.org", method: "PUT", path: "/_matrix/client/v3/rooms/%21room:example.org/send/m.room.message/msg_1",
+	{address: "matrix+http://syt_secret@HOST/!room:example.org", method: "PUT",
+		path:   "/_matrix/client/v3/rooms/%21room:example.org/send/m.room.message/msg_1",
 		header: [2]string{"Authorization", "Bearer syt_secret"}, secret: "syt_secret", body: []string{`"m.mentions":{}`, `"msgtype":"m.text"`},
 		limited: played{status: 429, body: `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":2000}`}, wait: 2 * time.Second,
 		wrong: played{status: 401, body: `{"errcode":"M_UNKNOWN_TOKEN"}`}, long: &played{status: 413, body: `{"errcode":"M_TOO_LARGE"}`},
@@ -157,29 +169,38 @@ var services = []struct {
 		brief: `"body":"[FIRING] late\nhttp://`},
 	{address: "pushover+http://userkey:apptoken@HOST/", method: "POST", path: "/1/messages.json", secret: "apptoken",
 		body:    []string{`"token":"apptoken"`, `"user":"userkey"`, `"priority":1`},
-		limited: played{status: 429, body: `{"status":0}`}, wrong: played{status: 400, body: `{"token":"invalid","errors":["application token is invalid"],"status":0}`},
-		long:  &played{status: 400, body: `{"errors":["message is too long"],"status":0}`},
-		none:  [2]string{"a user who left is a wrong secret", ""},
-		brief: `"message":"[FIRING] late"`},
-	{address: "text+http://HOST/hook?key=secretQ", method: "POST", path: "/hook", header: [2]string{"Content-Type", "text/plain; charset=utf-8"}, secret: "secretQ",
+		limited: played{status: 429, body: `{"status":0}`},
+		wrong:   played{status: 400, body: `{"token":"invalid","errors":["application token is invalid"],"status":0}`},
+		long:    &played{status: 400, body: `{"errors":["message is too long"],"status":0}`},
+		none:    [2]string{"a user who left is a wrong secret", ""},
+		brief:   `"message":"[FIRING] late"`},
+	{address: "text+http://HOST/hook?key=secretQ", method: "POST", path: "/hook", header: [2]string{"Content-Type",
+		"text/plain; charset=utf-8"}, secret: "secretQ",
 		body:    []string{"[FIRING] late\nline t2"},
-		limited: played{status: 503, header: http.Header{"Retry-After": {"5"}}}, wait: 5 * time.Second, wrong: played{status: 403}, gone: &played{status: 410}, long: &played{status: 413},
+		limited: played{status: 503, header: http.Header{"Retry-After": {"5"}}}, wait: 5 * time.Second, wrong: played{status: 403},
+		gone: &played{status: 410}, long: &played{status: 413},
 		brief: "[FIRING] late\nhttp"},
-	{address: "markdown+http://HOST/hook?key=secretQ", method: "POST", path: "/hook", header: [2]string{"Content-Type", "text/markdown; charset=utf-8"}, secret: "secretQ",
-		body: []string{`**\[FIRING\] late**`}, limited: played{status: 429}, wrong: played{status: 403}, gone: &played{status: 410}, long: &played{status: 413},
+	{address: "markdown+http://HOST/hook?key=secretQ", method: "POST", path: "/hook", header: [2]string{"Content-Type",
+		"text/markdown; charset=utf-8"}, secret: "secretQ",
+		body: []string{`**\[FIRING\] late**`}, limited: played{status: 429}, wrong: played{status: 403}, gone: &played{status: 410},
+		long:  &played{status: 413},
 		brief: `**\[FIRING\] late**`},
-	{address: "apprise+http://HOST/notify/keyS", method: "POST", path: "/notify/keyS", secret: "keyS", body: []string{`"type":"failure"`, `"format":"text"`},
+	{address: "apprise+http://HOST/notify/keyS", method: "POST", path: "/notify/keyS", secret: "keyS",
+		body:    []string{`"type":"failure"`, `"format":"text"`},
 		limited: played{status: 429}, wrong: played{status: 204},
 		none:  [2]string{"an unknown key is a wrong secret", "Apprise splits messages"},
 		brief: `"body":"[FIRING] late\nhttp://`},
-	{address: browser.address("HOST"), method: "POST", path: "/push/secretP", header: [2]string{"Urgency", "high"}, secret: "secretP", read: browser.open,
+	{address: browser.address("HOST"), method: "POST", path: "/push/secretP", header: [2]string{"Urgency", "high"},
+		secret: "secretP", read: browser.open,
 		body:    []string{`"title":"[FIRING] late"`, `"url":"http://fresh.example/q"`, `"tag":"msg_1"`},
-		limited: played{status: 429, header: http.Header{"Retry-After": {"45"}}}, wait: 45 * time.Second, wrong: played{status: 403, body: `the VAPID credentials do not match`},
-		gone: &played{status: 410}, long: &played{status: 413},
+		limited: played{status: 429, header: http.Header{"Retry-After": {"45"}}}, wait: 45 * time.Second,
+		wrong: played{status: 403, body: `the VAPID credentials do not match`},
+		gone:  &played{status: 410}, long: &played{status: 413},
 		brief: `"body":"","tag"`},
 }
 
-var message = service.Message{ID: "msg_1", Title: "[FIRING] late", Text: "line t2 <!channel> @here\n[click](http://evil.example)", Link: "http://fresh.example/q",
+var message = service.Message{ID: "msg_1", Title: "[FIRING] late", Text: "line t2 <!channel> @here\n[click](http://evil.example)",
+	Link:  "http://fresh.example/q",
 	State: registry.AlertFiring, At: time.Unix(1_700_000_000, 0), From: "https://fresh.example"}
 
 // Each kind sends what its service documents, and understands what it answers.
@@ -213,7 +234,8 @@ func TestServices(t *testing.T) {
 		for _, text := range []string{"", " \n"} {
 			brief := message
 			brief.Text = text
-			if r, requests := play(t, "", x.address, brief); !r.OK() || x.brief == "" || !strings.Contains(x.read(t, requests[0]), x.brief) || strings.Contains(x.read(t, requests[0]), `"message":""`) {
+			if r, requests := play(t, "", x.address, brief); !r.OK() || x.brief == "" || !strings.Contains(x.read(t, requests[0]),
+				x.brief) || strings.Contains(x.read(t, requests[0]), `"message":""`) {
 				t.Errorf("%s, no text: %s", k.Name, x.read(t, requests[0]))
 			}
 		}
@@ -237,7 +259,8 @@ func TestServices(t *testing.T) {
 			}
 		}
 		to := registry.Receiver{Kind: k.Name, Address: strings.Replace(x.address, "HOST", "h.example", 1)}
-		if masked := to.Masked(); strings.Contains(masked, x.secret) || !strings.Contains(masked, "h.example") || masked == (registry.Receiver{Kind: k.Name, Address: to.Address + "1"}).Masked() {
+		if masked := to.Masked(); strings.Contains(masked, x.secret) || !strings.Contains(masked, "h.example") ||
+			masked == (registry.Receiver{Kind: k.Name, Address: to.Address + "1"}).Masked() {
 			t.Errorf("%s is shown as %s", k.Name, masked)
 		}
 	}
@@ -287,7 +310,8 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s has no base", complete)
 		}
 	}
-	if k, complete, err := service.Find("ntfy", "https://push.example.org/city"); err != nil || k.Name != "ntfy" || complete != "ntfy+https://push.example.org/city" {
+	if k, complete, err := service.Find("ntfy", "https://push.example.org/city"); err != nil || k.Name != "ntfy" ||
+		complete != "ntfy+https://push.example.org/city" {
 		t.Errorf("%s, %v", complete, err)
 	}
 	for _, rest := range []string{strings.Repeat("{text}", 600), strings.Repeat("x", 4000)} { // what is taken is taken again
@@ -313,14 +337,16 @@ func TestTemplate(t *testing.T) {
 	m.Title = `"}, "admin": true, {"` + "\n"
 	r, requests := play(t, "", `text+http://HOST/hook#%7B%22msg%22:%22%7Btitle%7D%20%7Btext%7D%22,%22at%22:%22%7Blink%7D%22%7D`, m)
 	var body map[string]string
-	if !r.OK() || json.Unmarshal([]byte(requests[0].body), &body) != nil || len(body) != 2 || body["at"] != m.Link || requests[0].header.Get("Content-Type") != "application/json" {
+	if !r.OK() || json.Unmarshal([]byte(requests[0].body), &body) != nil || len(body) != 2 || body["at"] != m.Link ||
+		requests[0].header.Get("Content-Type") != "application/json" {
 		t.Errorf("%+v: %s", r, requests[0].body)
 	}
 	m.Text = ""
 	if _, requests = play(t, "", `text+http://HOST/hook#%7B%22msg%22:%22%7Btext%7D%22%7D`, m); !strings.Contains(requests[0].body, "admin") {
 		t.Errorf("a message without text says nothing: %s", requests[0].body)
 	}
-	if _, requests = play(t, "", "text+http://HOST/hook#%7Bstate%7D:%20%7Btitle%7D", message); requests[0].body != "firing: [FIRING] late" || requests[0].path != "/hook" {
+	if _, requests = play(t, "", "text+http://HOST/hook#%7Bstate%7D:%20%7Btitle%7D",
+		message); requests[0].body != "firing: [FIRING] late" || requests[0].path != "/hook" {
 		t.Errorf("%q", requests[0].body)
 	}
 }
@@ -331,7 +357,8 @@ func TestLongMessages(t *testing.T) {
 	m.Title, m.Text = strings.Repeat("*é_", 5000), strings.Repeat("[x](y)@\n", 5000)
 	for _, x := range services {
 		r, requests := play(t, "", x.address, m)
-		if !r.OK() || len(requests) != 1 || x.read == nil && !utf8.ValidString(requests[0].body) || utf8.RuneCountInString(requests[0].body) > 16_000 {
+		if !r.OK() || len(requests) != 1 || x.read == nil && !utf8.ValidString(requests[0].body) ||
+			utf8.RuneCountInString(requests[0].body) > 16_000 {
 			t.Errorf("%s: %+v", x.address, r)
 		}
 	}
@@ -356,8 +383,10 @@ func TestDiscordTitle(t *testing.T) {
 
 // A receiver is shown with the host that is called, by which its requests are limited, whatever its secret is.
 func TestMaskedHost(t *testing.T) {
-	for _, address := range []string{"gotify+https://push.example.org?token=abc@SECRET", "text+http://victim.example?x=@SECRET", "text+http://victim.example?x=@127.0.0.1",
-		"text+https://victim.example#a@SECRET/", "text+https://u:SECRET@victim.example:8443?x=https://a@SECRET", "telegram://123:SECRET@/-100", "matrix+https://SECRET@[::1]:8008/!SECRET:b?x=@z"} {
+	for _, address := range []string{"gotify+https://push.example.org?token=abc@SECRET", "text+http://victim.example?x=@SECRET",
+		"text+http://victim.example?x=@127.0.0.1",
+		"text+https://victim.example#a@SECRET/", "text+https://u:SECRET@victim.example:8443?x=https://a@SECRET",
+		"telegram://123:SECRET@/-100", "matrix+https://SECRET@[::1]:8008/!SECRET:b?x=@z"} {
 		k, complete, err := service.Find("", address)
 		if err != nil {
 			t.Fatal(err)
@@ -374,10 +403,14 @@ func TestTry(t *testing.T) {
 	e, calls := engine(t), 0
 	var refused error
 	for range 20 {
-		_, err := e.Try(context.Background(), "app", func(context.Context, *deliver.Client) deliver.Reply { calls++; return deliver.Reply{Status: 200} })
+		_, err := e.Try(context.Background(), "app", func(context.Context, *deliver.Client) deliver.Reply {
+			calls++
+			return deliver.Reply{Status: 200}
+		})
 		refused = err
 	}
-	if _, err := e.Try(context.Background(), "other", func(context.Context, *deliver.Client) deliver.Reply { return deliver.Reply{} }); calls > 6 || refused == nil || err != nil {
+	if _, err := e.Try(context.Background(), "other",
+		func(context.Context, *deliver.Client) deliver.Reply { return deliver.Reply{} }); calls > 6 || refused == nil || err != nil {
 		t.Errorf("%d calls, %v; another caller: %v", calls, refused, err)
 	}
 }
@@ -413,7 +446,8 @@ func TestReceiversPage(t *testing.T) {
 			continue
 		}
 		named[k.Name] = true
-		if masked := (registry.Receiver{Kind: k.Name, Address: complete}).Masked(); len(masked) > len(k.Name)+70 || strings.Contains(masked, "?") {
+		if masked := (registry.Receiver{Kind: k.Name, Address: complete}).Masked(); len(masked) > len(k.Name)+70 ||
+			strings.Contains(masked, "?") {
 			t.Errorf("%s is shown as %s", complete, masked)
 		}
 	}
@@ -452,7 +486,8 @@ func TestPlayedServices(t *testing.T) {
 		if x.wait > 0 {
 			wait = x.wait.String()
 		}
-		table = append(table, fmt.Sprintf("| %s | %d | %s | %d | %s | %s |", k.Name, x.limited.status, wait, x.wrong.status, answer(x.gone, x.none[0]), answer(x.long, x.none[1])))
+		table = append(table, fmt.Sprintf("| %s | %d | %s | %d | %s | %s |", k.Name, x.limited.status, wait, x.wrong.status,
+			answer(x.gone, x.none[0]), answer(x.long, x.none[1])))
 	}
 	page, err := os.ReadFile("../../web/docs/testing.md")
 	if err != nil {

@@ -15,7 +15,8 @@ const mostRuns = 20
 
 // Microsoft Teams: the workflow "Post to a channel when a webhook request is received", with an Adaptive Card.
 // Its texts are runs, in which nothing is interpreted.
-var _ = known(&Kind{Name: "teams", Title: "Microsoft Teams", Form: "https://….logic.azure.com/workflows/… or https://….api.powerplatform.com/…", most: 2000,
+var _ = known(&Kind{Name: "teams", Title: "Microsoft Teams",
+	Form: "https://….logic.azure.com/workflows/… or https://….api.powerplatform.com/…", most: 2000,
 	own: func(u *url.URL) bool {
 		return strings.HasSuffix(u.Hostname(), ".logic.azure.com") || strings.HasSuffix(u.Hostname(), ".api.powerplatform.com")
 	},
@@ -30,7 +31,8 @@ var _ = known(&Kind{Name: "teams", Title: "Microsoft Teams", Form: "https://….
 				body = append(body, run(line, "Default"))
 			}
 		}
-		card := map[string]any{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": body,
+		card := map[string]any{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard",
+			"version": "1.4", "body": body,
 			"msteams": map[string]any{"width": "Full"}}
 		if m.Link != "" {
 			card["actions"] = []any{map[string]any{"type": "Action.OpenUrl", "title": "Open", "url": m.Link}}

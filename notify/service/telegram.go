@@ -22,7 +22,8 @@ var _ = known(&Kind{Name: "telegram", Title: "Telegram", Form: "telegram://TOKEN
 	request: func(u *url.URL, m *Message) request {
 		chat := m.asSilent()
 		at := url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/bot" + secretOf(u) + "/sendMessage"}
-		return request{url: at.String(), json: map[string]any{"chat_id": strings.Trim(u.Path, "/"), "text": tagged(&chat, "\n"), "parse_mode": "HTML",
+		return request{url: at.String(), json: map[string]any{"chat_id": strings.Trim(u.Path, "/"), "text": tagged(&chat, "\n"),
+			"parse_mode":           "HTML",
 			"link_preview_options": map[string]any{"is_disabled": true}}}
 	},
 	reply: func(r *deliver.Reply) {

@@ -48,7 +48,8 @@ func templated(u *url.URL, m *Message, usual, mediaType string) request {
 		if m.Text == "" && !strings.Contains(form, "{title}") { // which would say nothing
 			m.Text = m.Title
 		}
-		q.text = strings.NewReplacer("{title}", put(m.Title), "{text}", put(m.Text), "{link}", put(m.Link), "{state}", put(string(m.State))).Replace(form)
+		q.text = strings.NewReplacer("{title}", put(m.Title), "{text}", put(m.Text), "{link}", put(m.Link), "{state}",
+			put(string(m.State))).Replace(form)
 		if is {
 			mediaType = "application/json"
 		}

@@ -26,8 +26,10 @@ func TestSealedExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := sealed([]byte("When I grow up, I want to be a watermelon"), theirs, raw("BTBZMqHH6r4Tts7J_aSIgg"), mine, raw("DGv6ra1nlYgDCS1FRnbzlw"))
-	want := "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN"
+	got, err := sealed([]byte("When I grow up, I want to be a watermelon"), theirs, raw("BTBZMqHH6r4Tts7J_aSIgg"), mine,
+		raw("DGv6ra1nlYgDCS1FRnbzlw"))
+	want := "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYW" +
+		"AmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN"
 	if err != nil || base64.RawURLEncoding.EncodeToString(got) != want {
 		t.Errorf("%s, %v", base64.RawURLEncoding.EncodeToString(got), err)
 	}
@@ -35,8 +37,10 @@ func TestSealedExample(t *testing.T) {
 
 // Whatever a message holds, its body is as long as push services take, and is valid JSON.
 func TestPushedFits(t *testing.T) {
-	for _, text := range []string{"", "short", strings.Repeat("é", 700), strings.Repeat("\u2028", 700), strings.Repeat(`"<\`, 233), strings.Repeat("😀", 700)} {
-		m := Message{ID: "msg_1", Title: Cut(strings.Repeat("\u2028", 300), mostTitle), Text: text, Link: "https://fresh.example/queries/" + strings.Repeat("q", 100)}
+	for _, text := range []string{"", "short", strings.Repeat("é", 700), strings.Repeat("\u2028", 700), strings.Repeat(`"<\`, 233),
+		strings.Repeat("😀", 700)} {
+		m := Message{ID: "msg_1", Title: Cut(strings.Repeat("\u2028", 300), mostTitle), Text: text,
+			Link: "https://fresh.example/queries/" + strings.Repeat("q", 100)}
 		b := pushed(&m)
 		var v map[string]string
 		if err := json.Unmarshal(b, &v); err != nil || len(b)+recordHead+17 > mostPush || v["title"] != m.Title || text != "" && v["body"] == "" {
@@ -52,7 +56,9 @@ func TestPushedFits(t *testing.T) {
 func TestSigned(t *testing.T) {
 	key := NewPushKey()
 	given := func() (string, error) { return key, nil }
-	const browser = "webpush+https://push.example/abc#p256dh=BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4&auth=BTBZMqHH6r4Tts7J_aSIgg"
+	const browser = "webpush+https://push.example/abc#p256dh=" +
+		"BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4" +
+		"&auth=BTBZMqHH6r4Tts7J_aSIgg"
 	k, complete, err := Find("", browser)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +87,8 @@ func TestSigned(t *testing.T) {
 	if _, err := PublicPushKey("x"); err == nil {
 		t.Error("x is a key")
 	}
-	for _, wrong := range []string{"", "#p256dh=AAAA&auth=BTBZMqHH6r4Tts7J_aSIgg", "#auth=BTBZMqHH6r4Tts7J_aSIgg", strings.Replace(browser[strings.Index(browser, "#"):], "_aSIgg", "", 1), browser[strings.Index(browser, "#"):] + "&key=AAAA"} {
+	for _, wrong := range []string{"", "#p256dh=AAAA&auth=BTBZMqHH6r4Tts7J_aSIgg", "#auth=BTBZMqHH6r4Tts7J_aSIgg",
+		strings.Replace(browser[strings.Index(browser, "#"):], "_aSIgg", "", 1), browser[strings.Index(browser, "#"):] + "&key=AAAA"} {
 		if _, _, err := Find("", "webpush+https://push.example/PRIVATE"+wrong); err == nil || strings.Contains(err.Error(), "PRIVATE") {
 			t.Errorf("%s: %v", wrong, err)
 		}

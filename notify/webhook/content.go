@@ -14,7 +14,8 @@ import (
 
 // data writes the content of a message. If that is not possible, it returns the
 // message to send instead; one without a type means that there is nothing to send.
-func (w *Target) data(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) (data []byte, other *registry.OutboxMessage, err error) {
+func (w *Target) data(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) (data []byte,
+	other *registry.OutboxMessage, err error) {
 	if p.Query != "" {
 		return w.withheldData(ctx, s, p)
 	}
@@ -94,7 +95,8 @@ func (w *Target) marshal(c registry.Change, filter *cursor.Filter) ([]byte, erro
 }
 
 // withheldData writes a message about a query whose changes were withheld.
-func (w *Target) withheldData(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
+func (w *Target) withheldData(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) ([]byte,
+	*registry.OutboxMessage, error) {
 	if p.Type != TypeChanged {
 		about := map[string]any{"query": p.Query, "epoch": p.Until.Epoch, "seq": p.Until.Seq}
 		if p.Info != "" {

@@ -25,10 +25,12 @@ func TestWebhooksOfOneCaller(t *testing.T) {
 		}
 	}
 	_, err := r.Create(admin, registry.WebhookRequest{URL: h.http.URL, Query: "q"})
-	if p := (*registry.Problem)(nil); !errors.As(err, &p) || p.Kind != registry.KindQuota || !strings.Contains(p.Detail, "limits.token_webhooks") {
+	if p := (*registry.Problem)(nil); !errors.As(err, &p) || p.Kind != registry.KindQuota || !strings.Contains(p.Detail,
+		"limits.token_webhooks") {
 		t.Errorf("a webhook too many: %v", err)
 	}
-	if _, err := r.Create(registry.Caller{Name: "other", Role: registry.RoleApp}, registry.WebhookRequest{URL: h.http.URL, Query: "q"}); err != nil {
+	if _, err := r.Create(registry.Caller{Name: "other", Role: registry.RoleApp}, registry.WebhookRequest{URL: h.http.URL,
+		Query: "q"}); err != nil {
 		t.Errorf("another caller: %v", err)
 	}
 	if err := r.Engine.Drop(first.ID, nil); err != nil {

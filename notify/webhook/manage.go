@@ -52,7 +52,8 @@ func (m *Manager) Create(c registry.Caller, r registry.WebhookRequest) (registry
 		return s, &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions in all, or towards this host"}
 	}
 	if most := cmp.Or(m.MostEach, 1000); m.Engine.Held(registry.Webhook, c.Name) >= most {
-		return s, &registry.Problem{Kind: registry.KindQuota, Detail: fmt.Sprintf("you have %d webhooks, as many as limits.token_webhooks allows: drop some first", most)}
+		return s, &registry.Problem{Kind: registry.KindQuota,
+			Detail: fmt.Sprintf("you have %d webhooks, as many as limits.token_webhooks allows: drop some first", most)}
 	}
 	return m.Engine.Edit(s.ID, func(into *registry.Subscription, _ bool) error {
 		*into = s
@@ -62,7 +63,8 @@ func (m *Manager) Create(c registry.Caller, r registry.WebhookRequest) (registry
 
 func (m *Manager) draft(c registry.Caller, r registry.WebhookRequest) (s registry.Subscription, err error) {
 	now := m.Target.opts.Now().UTC()
-	s = registry.Subscription{ID: "wh_" + strings.ToLower(rand.Text()), Way: registry.Webhook, Caller: c.Name, Name: r.Name, Tag: r.Tag, Endpoint: r.Endpoint,
+	s = registry.Subscription{ID: "wh_" + strings.ToLower(rand.Text()), Way: registry.Webhook, Caller: c.Name, Name: r.Name,
+		Tag: r.Tag, Endpoint: r.Endpoint,
 		Callback: r.URL, State: registry.Pending, CreatedAt: now, Intent: &registry.Intent{Mode: "verify", Secret: rand.Text(), At: now}}
 	if len(r.Name) > 256 {
 		return s, registry.BadSetting("/name", "a name has at most 256 bytes")

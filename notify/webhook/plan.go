@@ -124,7 +124,8 @@ func saveState(before, after cursor.State, next *registry.OutboxMessage) deliver
 
 // message returns the message about an event of a query whose changes were withheld.
 func (w *Target) message(ev *cursor.Event) *registry.OutboxMessage {
-	m := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: TypeChanged, Query: ev.Query, Until: ev.At, At: w.opts.Now().UTC(), Info: ev.Reason}
+	m := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: TypeChanged, Query: ev.Query, Until: ev.At, At: w.opts.Now().UTC(),
+		Info: ev.Reason}
 	if ev.Change != nil {
 		m.From = registry.Position{Epoch: ev.Change.Epoch, Seq: ev.Change.Prev}
 	}

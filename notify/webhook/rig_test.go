@@ -76,7 +76,8 @@ func (r *rig) start() {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		},
 	})
-	engine, err := deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, UserAgent: "freshet/test", Timing: r.timing, Schedule: r.schedule,
+	engine, err := deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, UserAgent: "freshet/test",
+		Timing: r.timing, Schedule: r.schedule,
 		Targets: map[registry.Way]deliver.Target{registry.Webhook: target}})
 	if err != nil {
 		r.t.Fatal(err)

@@ -204,7 +204,8 @@ func snapshotReason(err error) string {
 }
 
 // send returns the call that delivers a message.
-func (w *Target) send(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage, done func(*registry.Subscription, registry.OutboxMessage, deliver.Reply)) (deliver.Step, error) {
+func (w *Target) send(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage, done func(*registry.Subscription,
+	registry.OutboxMessage, deliver.Reply)) (deliver.Step, error) {
 	data, other, err := w.data(ctx, s, p)
 	if err != nil {
 		return deliver.Step{}, err
@@ -260,7 +261,8 @@ func replace(s *registry.Subscription, id string, other *registry.OutboxMessage)
 	}
 }
 
-func (w *Target) post(s *registry.Subscription, p registry.OutboxMessage, data []byte, done func(*registry.Subscription, deliver.Reply) error) (deliver.Step, error) {
+func (w *Target) post(s *registry.Subscription, p registry.OutboxMessage, data []byte, done func(*registry.Subscription,
+	deliver.Reply) error) (deliver.Step, error) {
 	body, header := Message(p.ID, p.Type, p.At, data, s.Secrets, w.opts.Now())
 	return deliver.Step{Call: &deliver.Call{
 		Send: deliver.HTTP(http.MethodPost, s.Callback, header, body, 0), Since: p.At, Insist: p.Type == TypeSnapshot, Done: done,
@@ -271,7 +273,8 @@ func (w *Target) post(s *registry.Subscription, p registry.OutboxMessage, data [
 func Message(id, typ string, at time.Time, data []byte, secrets []registry.Secret, now time.Time) ([]byte, http.Header) {
 	body := fmt.Appendf(nil, `{"type":%q,"timestamp":%q,"data":%s}`, typ, at.UTC().Format(time.RFC3339Nano), data)
 	sent := strconv.FormatInt(now.Unix(), 10)
-	return body, http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {id}, "Webhook-Timestamp": {sent}, "Webhook-Signature": {Sign(secrets, id, sent, body, now)}}
+	return body, http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {id}, "Webhook-Timestamp": {sent},
+		"Webhook-Signature": {Sign(secrets, id, sent, body, now)}}
 }
 
 // verify asks the endpoint to confirm that it wants messages.

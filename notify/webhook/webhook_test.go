@@ -20,7 +20,8 @@ import (
 
 // The signature example of the specification, and the form of a message.
 func TestSignature(t *testing.T) {
-	got := webhook.Sign([]registry.Secret{{Key: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`), time.Now())
+	got := webhook.Sign([]registry.Secret{{Key: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}, "msg_p5jXN8AQM9LWM0D4loKWxJek",
+		"1614265330", []byte(`{"test": 2432232314}`), time.Now())
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
 		t.Errorf("signature %s, want %s", got, want)
 	}
@@ -39,13 +40,16 @@ func TestMessages(t *testing.T) {
 		t.Fatalf("messages: %v", all)
 	}
 	for _, m := range all {
-		if !strings.HasPrefix(m.ID, "msg_") || m.header.Get("Content-Type") != "application/json" || m.Timestamp.IsZero() || m.header.Get("User-Agent") != "freshet/test" {
+		if !strings.HasPrefix(m.ID, "msg_") || m.header.Get("Content-Type") != "application/json" || m.Timestamp.IsZero() ||
+			m.header.Get("User-Agent") != "freshet/test" {
 			t.Errorf("%s: %v", m.Type, m.header)
 		}
-		if sent, err := strconv.ParseInt(m.header.Get("Webhook-Timestamp"), 10, 64); err != nil || time.Since(time.Unix(sent, 0)).Abs() > patience {
+		if sent, err := strconv.ParseInt(m.header.Get("Webhook-Timestamp"), 10, 64); err != nil ||
+			time.Since(time.Unix(sent, 0)).Abs() > patience {
 			t.Errorf("webhook-timestamp %s", m.header.Get("Webhook-Timestamp"))
 		}
-		if want := webhook.Sign(s.Secrets, m.ID, m.header.Get("Webhook-Timestamp"), []byte(m.raw), time.Now()); m.header.Get("Webhook-Signature") != want {
+		if want := webhook.Sign(s.Secrets, m.ID, m.header.Get("Webhook-Timestamp"), []byte(m.raw),
+			time.Now()); m.header.Get("Webhook-Signature") != want {
 			t.Errorf("%s: signature %s, want %s", m.Type, m.header.Get("Webhook-Signature"), want)
 		}
 	}
@@ -162,7 +166,8 @@ func TestDeadLettersAndReplay(t *testing.T) {
 	r.record(id, notifytest.Rows("a", "b"))
 	until(t, "the snapshot in its place", func() bool { return h.holds(id, notifytest.Rows("a", "b")) })
 	x := r.get(s.ID)
-	if len(x.Dead) != 1 || x.Dead[0].Attempts != 2 || x.Dead[0].Error != "the callback answered 422" || x.GaveUp != 1 || x.Dead[0].Summary == "" {
+	if len(x.Dead) != 1 || x.Dead[0].Attempts != 2 || x.Dead[0].Error != "the callback answered 422" || x.GaveUp != 1 ||
+		x.Dead[0].Summary == "" {
 		t.Fatalf("dead letters: %+v", x.Dead)
 	}
 	if m := h.messages(webhook.TypeSnapshot); !strings.Contains(m[len(m)-1].raw, `"reason":"given_up"`) {
@@ -207,7 +212,8 @@ func TestRotate(t *testing.T) {
 	}
 	m := h.messages(webhook.TypeSnapshot)[0]
 	for i, key := range []registry.Secret{rotated.Secrets[0], s.Secrets[0]} {
-		if want := webhook.Sign([]registry.Secret{key}, m.ID, m.header.Get("Webhook-Timestamp"), []byte(m.raw), time.Now()); signatures()[i] != want {
+		if want := webhook.Sign([]registry.Secret{key}, m.ID, m.header.Get("Webhook-Timestamp"), []byte(m.raw),
+			time.Now()); signatures()[i] != want {
 			t.Errorf("signature %d is not that of its secret", i)
 		}
 	}
@@ -245,7 +251,8 @@ func TestFilterAndRate(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)
 	id := r.log.Add("q", diff.Select, false)
 	r.record(id, notifytest.Rows("a"))
-	s := r.create(h, registry.WebhookRequest{Query: "q", Filter: json.RawMessage(`{"min_rows":3,"where":[{"var":"s","op":"!=","value":"noise"}]}`)})
+	s := r.create(h, registry.WebhookRequest{Query: "q",
+		Filter: json.RawMessage(`{"min_rows":3,"where":[{"var":"s","op":"!=","value":"noise"}]}`)})
 	until(t, "the first result", func() bool { return h.holds(id, notifytest.Rows("a")) })
 	for _, rows := range [][]string{{"a", "b"}, {"a", "b", "noise"}, {"a", "b", "c"}} { // nets 1, 1 and 2 rows
 		r.record(id, notifytest.Rows(rows...))
@@ -257,7 +264,8 @@ func TestFilterAndRate(t *testing.T) {
 	r.record(id, notifytest.Rows("a", "b", "c", "d", "noise"))
 	until(t, "the sum", func() bool { return h.holds(id, notifytest.Rows("a", "b", "c", "d")) })
 	var b body
-	if m := h.messages(webhook.TypeChanged); json.Unmarshal(m[0].Data, &b) != nil || b.Prev != 1 || b.Seq != 5 || !b.Filtered || b.Hash != nil {
+	if m := h.messages(webhook.TypeChanged); json.Unmarshal(m[0].Data, &b) != nil || b.Prev != 1 || b.Seq != 5 || !b.Filtered ||
+		b.Hash != nil {
 		t.Errorf("the sum: %s", m[0].Data)
 	}
 	r.record(id, notifytest.Rows("a", "b", "c", "d")) // noise goes: nothing for this webhook
@@ -278,8 +286,9 @@ func TestFilterAndRate(t *testing.T) {
 		t.Errorf("%d messages within %v at one per 150 ms", n, time.Since(start))
 	}
 	for field, w := range map[string]registry.WebhookRequest{
-		"/filter": {Query: "q", Filter: json.RawMessage(`{"vars":7}`)}, "/rate": {Rate: registry.Duration(25 * time.Hour)}, "/query": {Query: "unused"},
-		"/url": {Query: "q"}, "/secret": {Query: "q", Secret: "x"}, "/name": {Query: "q", Name: strings.Repeat("x", 300)},
+		"/filter": {Query: "q", Filter: json.RawMessage(`{"vars":7}`)}, "/rate": {Rate: registry.Duration(25 * time.Hour)},
+		"/query": {Query: "unused"},
+		"/url":   {Query: "q"}, "/secret": {Query: "q", Secret: "x"}, "/name": {Query: "q", Name: strings.Repeat("x", 300)},
 	} {
 		if w.URL = h.http.URL; field == "/url" {
 			w.URL = "http://10.0.0.1/"
@@ -475,7 +484,8 @@ func TestLarge(t *testing.T) {
 	r.record(id, notifytest.Rows(big...))
 	r.create(h, registry.WebhookRequest{Query: "q"})
 	until(t, "the snapshot", func() bool { return len(h.messages(webhook.TypeSnapshot)) == 1 })
-	if m := h.messages(webhook.TypeSnapshot)[0].raw; !strings.Contains(m, `"truncated":true,"count":4000,"results":"http://fresh.example/v1/queries/`+id+`/results"`) {
+	if m := h.messages(webhook.TypeSnapshot)[0].raw; !strings.Contains(m,
+		`"truncated":true,"count":4000,"results":"http://fresh.example/v1/queries/`+id+`/results"`) {
 		t.Errorf("%.300s", m)
 	}
 	r.record(id, notifytest.Rows("a"))
@@ -500,7 +510,8 @@ func TestModel(t *testing.T) {
 		r.timing = timing
 		r.start()
 	}
-	r.schedule = deliver.Schedule{Pauses: []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond}, Patience: 15 * time.Millisecond}
+	r.schedule = deliver.Schedule{Pauses: []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
+		10 * time.Millisecond}, Patience: 15 * time.Millisecond}
 	restart(deliver.Timing{}) // the endpoints are verified without haste
 	type subject struct {
 		id   string

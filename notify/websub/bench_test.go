@@ -53,8 +53,10 @@ func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 	lease := time.Now().Add(time.Hour)
 	var edits []*registry.SubscriptionEdit
 	for i := range subscribers {
-		s := registry.Subscription{ID: fmt.Sprintf("ws_%06d", i), Way: registry.WebSub, Caller: "shop", Query: c.query, Topic: public + "/v1/queries/" + c.query + "/results.srj",
-			Callback: fmt.Sprint(srv.URL, "/", i), State: registry.Active, ExpiresAt: &lease, CreatedAt: time.Now(), LastDelivery: &lease, Cursor: registry.Position{Epoch: "e1-q"}}
+		s := registry.Subscription{ID: fmt.Sprintf("ws_%06d", i), Way: registry.WebSub, Caller: "shop", Query: c.query, Topic: public +
+			"/v1/queries/" + c.query + "/results.srj",
+			Callback: fmt.Sprint(srv.URL, "/", i), State: registry.Active, ExpiresAt: &lease, CreatedAt: time.Now(), LastDelivery: &lease,
+			Cursor: registry.Position{Epoch: "e1-q"}}
 		if secret != "" {
 			s.Secrets = []registry.Secret{{Key: secret}}
 		}
@@ -80,7 +82,8 @@ func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 			return deliver.Content{Version: st.Position.String(), Type: "application/sparql-results+json", Body: res.Document()}, nil
 		}},
 	})
-	c.Engine, err = deliver.New(deliver.Options{Store: db.Subscriptions, Waker: c.waker, Guard: guard, Targets: map[registry.Way]deliver.Target{registry.WebSub: way}})
+	c.Engine, err = deliver.New(deliver.Options{Store: db.Subscriptions, Waker: c.waker, Guard: guard,
+		Targets: map[registry.Way]deliver.Target{registry.WebSub: way}})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -231,7 +231,8 @@ func TestThresholdAndRate(t *testing.T) {
 		form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {s.http.URL + callback}}
 		return r.raw("application/x-www-form-urlencoded", form.Encode()+"&"+options, "")
 	}
-	for _, bad := range []string{"freshet.min_rows=x", "freshet.rate=soon", "freshet.min_jaccard=2", "freshet.vars=s", "freshet.where=s:contains:1"} {
+	for _, bad := range []string{"freshet.min_rows=x", "freshet.rate=soon", "freshet.min_jaccard=2", "freshet.vars=s",
+		"freshet.where=s:contains:1"} {
 		subscribe("/cb", bad).want(t, 400)
 	}
 	record := func(values ...string) {
@@ -260,7 +261,10 @@ func TestThresholdAndRate(t *testing.T) {
 	record("a", "b", "c", "d")
 	record("a", "b", "c", "d", "e") // same as what was delivered
 	r.settled()
-	until(t, "a position past what cancelled out", func() bool { st, _, _ := r.log.Current(r.query, false); return r.subscription().Cursor == st.Position })
+	until(t, "a position past what cancelled out", func() bool {
+		st, _, _ := r.log.Current(r.query, false)
+		return r.subscription().Cursor == st.Position
+	})
 	record("1", "2")
 	s.last(2)
 	subscribe("/cb", "freshet.rate=400ms").want(t, 202)

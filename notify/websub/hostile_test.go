@@ -24,9 +24,12 @@ func TestX1PrivateCallbacks(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
 	defer srv.Close()
 	_, port, _ := strings.Cut(strings.TrimPrefix(srv.URL, "http://"), ":")
-	for _, host := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "x.localhost", "127.1", "2130706433", "0x7f000001", "0x7f.1", "017700000001",
-		"127.0.0.1.", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "0.0.0.0", "[::]", "169.254.169.254", "10.1.2.3", "192.168.0.1",
-		"172.16.0.1", "100.64.0.1", "[fe80::1]", "[fe80::1%25eth0]", "[fd00::1]", "224.0.0.1", "[ff02::1]", "255.255.255.255", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"} {
+	for _, host := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "x.localhost", "127.1", "2130706433", "0x7f000001",
+		"0x7f.1", "017700000001",
+		"127.0.0.1.", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "0.0.0.0", "[::]", "169.254.169.254",
+		"10.1.2.3", "192.168.0.1",
+		"172.16.0.1", "100.64.0.1", "[fe80::1]", "[fe80::1%25eth0]", "[fd00::1]", "224.0.0.1", "[ff02::1]", "255.255.255.255",
+		"[64:ff9b::7f00:1]", "[2002:7f00:1::]"} {
 		a := r.ask("mode", "subscribe", "topic", r.topic(), "callback", "http://"+host+":"+port+"/cb")
 		if a.status != 400 {
 			t.Errorf("%s: %d", host, a.status)
@@ -147,7 +150,8 @@ func TestX2CapAfterRestart(t *testing.T) {
 
 func TestX3Limits(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
-	body := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {s.http.URL + "/cb"}, "x": {strings.Repeat("x", 64<<10)}}.Encode()
+	body := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {s.http.URL + "/cb"},
+		"x": {strings.Repeat("x", 64<<10)}}.Encode()
 	r.raw("application/x-www-form-urlencoded", body, "").want(t, 413)
 	// A verification with an endless answer fails soon.
 	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

@@ -18,7 +18,8 @@ func (r *rig) with(token string, pairs ...string) answer {
 }
 
 func owners(s *setup) {
-	s.gate = gate{"a": {Name: "alice", Role: registry.RoleApp}, "b": {Name: "bob", Role: registry.RoleApp}, "o": {Name: "ops", Role: registry.RoleAdmin}}
+	s.gate = gate{"a": {Name: "alice", Role: registry.RoleApp}, "b": {Name: "bob", Role: registry.RoleApp},
+		"o": {Name: "ops", Role: registry.RoleAdmin}}
 }
 
 // Only the same token or an admin renews and ends a token's subscription, also while its

@@ -275,7 +275,8 @@ func (h *Handler) admit(r *http.Request, q *request) error {
 		if !signed {
 			return errNoToken
 		}
-		return &refusal{status: http.StatusNotFound, text: "hub.topic is not a topic of this hub; the Link header with rel=self of a result, change or feed names one"}
+		return &refusal{status: http.StatusNotFound, text: "hub.topic is not a topic of this hub; the Link header with rel=self " +
+			"of a result, change or feed names one"}
 	} else if err != nil {
 		return err
 	}
@@ -296,7 +297,8 @@ func (q *request) mayChange(s *registry.Subscription) error {
 	if s.Caller == registry.Anonymous || s.Caller == q.intent.Caller || q.admin {
 		return nil
 	}
-	return &refusal{status: http.StatusForbidden, text: "another token made this subscription: send that token, or subscribe with another hub.callback"}
+	return &refusal{status: http.StatusForbidden, text: "another token made this subscription: send that token, or subscribe " +
+		"with another hub.callback"}
 }
 
 var errNoToken = &refusal{status: http.StatusUnauthorized, text: "this topic needs a token: send it as \"Authorization: Bearer …\""}

@@ -35,7 +35,8 @@ func (g gate) Authenticate(from, token string) (registry.Caller, error) {
 		return registry.Caller{}, registry.ErrGuessing
 	}
 	if token == "unsure" { // at a node that is cut off
-		return registry.Caller{}, fmt.Errorf("token: %w", &registry.Problem{Kind: registry.KindUnavailable, Detail: "ask another node", RetryAfter: 7 * time.Second})
+		return registry.Caller{}, fmt.Errorf("token: %w", &registry.Problem{Kind: registry.KindUnavailable, Detail: "ask another node",
+			RetryAfter: 7 * time.Second})
 	}
 	c, ok := g[token]
 	if !ok {
@@ -80,7 +81,8 @@ type setup struct {
 
 func newRig(t *testing.T, edit ...func(*setup)) *rig {
 	t.Helper()
-	r := &rig{t: t, log: notifytest.NewLog("store"), waker: notify.NewWaker(), store: notifytest.NewSubscriptions(), logged: &logBuffer{}, form: "srj"}
+	r := &rig{t: t, log: notifytest.NewLog("store"), waker: notify.NewWaker(), store: notifytest.NewSubscriptions(),
+		logged: &logBuffer{}, form: "srj"}
 	r.setup = setup{allow: []string{"127.0.0.0/8"}, gate: gate{"": {Name: registry.Anonymous, Role: registry.RoleAdmin}},
 		schedule: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond}}
 	for _, e := range edit {
@@ -159,7 +161,8 @@ func (r *rig) start() {
 		},
 		Lease: r.setup.lease,
 	})
-	r.engine, err = deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, Targets: map[registry.Way]deliver.Target{registry.WebSub: r.way},
+	r.engine, err = deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard,
+		Targets:   map[registry.Way]deliver.Target{registry.WebSub: r.way},
 		Schedule:  deliver.Schedule{Pauses: r.setup.schedule, Patience: r.setup.patience},
 		UserAgent: "freshet/test", Limits: r.setup.limits, Timing: r.setup.timing, Logger: r.logger()})
 	if err != nil {

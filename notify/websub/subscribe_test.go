@@ -120,10 +120,12 @@ func TestH5H59Unsubscribe(t *testing.T) {
 func TestH9Form(t *testing.T) {
 	r, s := newRig(t), newSubscriber(t)
 	body := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {s.http.URL + "/cb"}}.Encode()
-	for _, typ := range []string{"application/x-www-form-urlencoded", "application/x-www-form-urlencoded; charset=utf-8", "Application/X-WWW-Form-Urlencoded;charset=\"UTF-8\""} {
+	for _, typ := range []string{"application/x-www-form-urlencoded", "application/x-www-form-urlencoded; charset=utf-8",
+		"Application/X-WWW-Form-Urlencoded;charset=\"UTF-8\""} {
 		r.raw(typ, body, "").want(t, 202)
 	}
-	for _, typ := range []string{"", "application/json", "text/plain", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded; charset=latin1"} {
+	for _, typ := range []string{"", "application/json", "text/plain", "multipart/form-data; boundary=x",
+		"application/x-www-form-urlencoded; charset=latin1"} {
 		r.raw(typ, body, "").want(t, 415)
 	}
 	for _, wrong := range []string{"%zz", body + "&hub.secret=%ff%fe", body + "&hub.topic=" + url.QueryEscape(r.topic())} {

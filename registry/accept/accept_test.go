@@ -11,7 +11,8 @@ import (
 // Negotiation chooses one of the offers for any Accept, and never one that the client
 // refused by name.
 func FuzzChoose(f *testing.F) {
-	for _, s := range []string{"", "*/*", "text/csv;q=0.5, application/json", "text/*;q=0", "a/b;c=d;q=1;e", ";;;,,,", "text/csv;q=2", "text/csv;q=NaN", "*/x"} {
+	for _, s := range []string{"", "*/*", "text/csv;q=0.5, application/json", "text/*;q=0", "a/b;c=d;q=1;e", ";;;,,,",
+		"text/csv;q=2", "text/csv;q=NaN", "*/x"} {
 		f.Add(s)
 	}
 	offers := [][]string{{"application/sparql-results+json", "application/json"}, {"text/csv"}, {"text/turtle"}}

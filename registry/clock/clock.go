@@ -67,7 +67,8 @@ func (c *Clock) Now() time.Time {
 // lasts reports whether the clock has been ahead by about as much for long enough.
 func (c *Clock) lasts(now time.Time, odd time.Duration) bool {
 	if c.odd == 0 {
-		c.log.Warn("the clock of this machine was set: the server goes by the time that passes, until the clock has shown the other time for long enough",
+		c.log.Warn("the clock of this machine was set: the server goes by the time that passes, until the clock has shown the "+
+			"other time for long enough",
 			"ahead", odd.Round(time.Second), "for", c.patience)
 	}
 	if (odd - c.odd).Abs() > time.Second {

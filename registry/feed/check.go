@@ -40,7 +40,8 @@ func (d Definition) Check(contact string, now time.Time) error {
 	case u.User != nil:
 		return bad("url", "the URL must have no credentials")
 	case d.Contact == "" && contact == "" && (d.Kind == Wikimedia || public(u.Hostname())) && !loopback(u.Hostname()):
-		return bad("contact", "the operators of %s must be able to reach you: give a mailto: or web address, here or as the server's contact", u.Hostname())
+		return bad("contact", "the operators of %s must be able to reach you: give a mailto: or web address, here or as the "+
+			"server's contact", u.Hostname())
 	}
 	if err := checkHeaders(d); err != nil {
 		return bad("headers", "%w", err)
@@ -108,5 +109,6 @@ func Known(list []Definition, name string) (Definition, error) {
 		return Definition{}, fmt.Errorf("there is no feed %q: define it under feeds in the configuration file", name)
 	}
 	slices.Sort(names)
-	return Definition{}, fmt.Errorf("there is no feed %q; the feeds are: %s. Define others under feeds in the configuration file", name, strings.Join(names, ", "))
+	return Definition{}, fmt.Errorf("there is no feed %q; the feeds are: %s. Define others under feeds in the configuration file",
+		name, strings.Join(names, ", "))
 }

@@ -63,7 +63,8 @@ func TestCheck(t *testing.T) {
 
 func TestMasked(t *testing.T) {
 	for in, want := range map[string]string{
-		"": "", "https://example.org/a": "https://example.org/a", "https://example.org/a?token=x&b&v={version}": "https://example.org/a?token=…&b&v={version}",
+		"": "", "https://example.org/a": "https://example.org/a",
+		"https://example.org/a?token=x&b&v={version}": "https://example.org/a?token=…&b&v={version}",
 	} {
 		if got := (Definition{URL: in}).Masked().URL; got != want {
 			t.Errorf("%s: %s", in, got)

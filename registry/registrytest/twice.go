@@ -22,7 +22,8 @@ var errAgain = errors.New("the edit runs again")
 
 type twiceQueries struct{ registry.QueryStore }
 
-func (s twiceQueries) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query, found bool) error) (registry.Query, error) {
+func (s twiceQueries) EditQueries(n registry.Names, edit func(q *registry.Query, others []*registry.Query,
+	found bool) error) (registry.Query, error) {
 	_, err := s.QueryStore.EditQueries(n, func(q *registry.Query, others []*registry.Query, found bool) error {
 		_ = edit(q, others, found)
 		return errAgain
@@ -48,7 +49,8 @@ func (s twiceEndpoints) EditEndpoint(name string, edit func(c *registry.Configur
 
 type twiceProfiles struct{ registry.ProfileStore }
 
-func (s twiceProfiles) EditProfile(id string, b registry.Bounds, edit func(p *registry.Profile, found bool) error) (registry.Profile, error) {
+func (s twiceProfiles) EditProfile(id string, b registry.Bounds, edit func(p *registry.Profile,
+	found bool) error) (registry.Profile, error) {
 	_, err := s.ProfileStore.EditProfile(id, b, func(p *registry.Profile, found bool) error {
 		_ = edit(p, found)
 		return errAgain

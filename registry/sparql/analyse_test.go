@@ -25,7 +25,8 @@ func TestAnalyse(t *testing.T) {
 				NonDeterministic: []string{"NOW"}, Services: []string{"<http://e/>"}}},
 		{`PREFIX now: <http://x/> SELECT ?now { ?now now:rand ?limit . ?x now:service <http://x/RAND()> }`,
 			Analysis{Form: "SELECT", Vars: []string{"now"}, Constants: []string{"http://x/RAND()", "http://x/rand", "http://x/service"}}},
-		{`PREFIX e: <http://e/> SELECT ?i { SERVICE wikibase:label { bd:serviceParam wikibase:language "en". } SERVICE e:s {} SERVICE ?v {} SERVICE <http://e/s> {} }`,
+		{`PREFIX e: <http://e/> SELECT ?i { SERVICE wikibase:label { bd:serviceParam wikibase:language "en". } SERVICE e:s {} ` +
+			`SERVICE ?v {} SERVICE <http://e/s> {} }`,
 			Analysis{Form: "SELECT", Vars: []string{"i"}, Services: []string{"wikibase:label", "<http://e/s>", "?v"}}},
 		{`SELECT ?x WITH { SELECT ?x {?x ?y ?z} LIMIT 9 } AS %a WHERE { INCLUDE %a hint:Prior hint:rangeSafe true. }`,
 			Analysis{Form: "SELECT", Vars: []string{"x"}}},
@@ -36,7 +37,8 @@ func TestAnalyse(t *testing.T) {
 		{`DESCRIBE <http://x> ?y ORDER BY ?y LIMIT 2 OFFSET 3`,
 			Analysis{Form: "DESCRIBE", Ordered: true, OrderKeys: []string{"y"}, Limit: 2, Offset: 3, Constants: []string{"http://x"}}},
 		{`CONSTRUCT { ?s <http://t> _:b } FROM <http://g> WHERE { ?s <http://p> ?o } ORDER BY ?s OFFSET 4`,
-			Analysis{Form: "CONSTRUCT", HasFrom: true, Ordered: true, OrderKeys: []string{"s"}, Offset: 4, Constants: []string{"http://p", "http://t"}}},
+			Analysis{Form: "CONSTRUCT", HasFrom: true, Ordered: true, OrderKeys: []string{"s"}, Offset: 4, Constants: []string{"http://p",
+				"http://t"}}},
 		{`CONSTRUCT WHERE { ?s <http://p> ?o } LIMIT 5`,
 			Analysis{Form: "CONSTRUCT", Limit: 5, Constants: []string{"http://p"}}},
 		{`ASK{?s a <http://c>}`, Analysis{Form: "ASK", Constants: []string{"http://c"}}},
@@ -48,10 +50,13 @@ func TestAnalyse(t *testing.T) {
 			Analysis{Form: "SELECT", Vars: []string{"n"}, Ordered: true}},
 		{`SELECT * { FILTER(?x<?y&&rand()>uuid()) FILTER(struuid() = ?a) bnode(?b) BNODE now }`,
 			Analysis{Form: "SELECT", Star: true, NonDeterministic: []string{"RAND", "UUID", "STRUUID", "BNODE"}}},
-		{`SELECT * { FILTER(?x<<http://i>) ?s ?p "1"^^<http://d>, -5, .5, 5.e3 . FILTER <http://f>(?s, <http://arg>) ?s <http://q> (<http://l>) ; a (<http://m> (1)) FILTER(<http://g>(<http://n>)) }`,
+		{`SELECT * { FILTER(?x<<http://i>) ?s ?p "1"^^<http://d>, -5, .5, 5.e3 . FILTER <http://f>(?s, <http://arg>) ?s ` +
+			`<http://q> (<http://l>) ; a (<http://m> (1)) FILTER(<http://g>(<http://n>)) }`,
 			Analysis{Form: "SELECT", Star: true, Constants: []string{"http://arg", "http://i", "http://l", "http://m", "http://n", "http://q"}}},
-		{`SELECT ?a { ?a (<http://p>/(<http://q>|^<http://r>)*)+ ?b } GROUP BY <http://f>(?a) HAVING EXISTS { ?a ?b <http://h> } VALUES (?a ?b) { (<http://v> UNDEF) (<rel> <http://w>) }`,
-			Analysis{Form: "SELECT", Vars: []string{"a"}, Constants: []string{"http://h", "http://p", "http://q", "http://r", "http://v", "http://w"}}},
+		{`SELECT ?a { ?a (<http://p>/(<http://q>|^<http://r>)*)+ ?b } GROUP BY <http://f>(?a) HAVING EXISTS { ?a ?b <http://h> } ` +
+			`VALUES (?a ?b) { (<http://v> UNDEF) (<rel> <http://w>) }`,
+			Analysis{Form: "SELECT", Vars: []string{"a"}, Constants: []string{"http://h", "http://p", "http://q", "http://r", "http://v",
+				"http://w"}}},
 		{`SELECT ?a { { SELECT (<http://f>(?b) AS ?a) (<http://c> AS ?d) { ?b <http://p> ?a } GROUP BY ?b LIMIT 1 } VALUES ?b { <http://v> } }`,
 			Analysis{Form: "SELECT", Vars: []string{"a"}, Constants: []string{"http://p", "http://v"}}},
 		{`SELECT * { <<( :a :b <http://c> )>> ?p << :a :b <http://o>>> {| :q 1 |} ~ :r }`,
@@ -119,7 +124,8 @@ func TestWarnings(t *testing.T) {
 		{`SELECT * { SERVICE <http://e> {} }`, []Warning{{Service, "<http://e>", 1, 12}}},
 		{`SELECT * { a:b c:d e:f, g:h, i:j, k:l, m:n, a:c }`, []Warning{{UndeclaredPrefix, "a:, c:, e:, g:, i: and 2 more", 1, 12}}},
 		{`SELECT * { ?s rdfs:label ?l . ?s ex:p ?o }`, []Warning{{UndeclaredPrefix, "no PREFIX for rdfs:, ex:, so only", 1, 15}}},
-		{`SELECT * { ?s rdfs:label ?l . ?s ex:p ?o }`, []Warning{{UndeclaredPrefix, "it is PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>", 1, 15}}},
+		{`SELECT * { ?s rdfs:label ?l . ?s ex:p ?o }`,
+			[]Warning{{UndeclaredPrefix, "it is PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>", 1, 15}}},
 		{`DEFINE input:inference "x" ASK {}`, []Warning{{Pragma, "Virtuoso", 1, 1}}},
 	} {
 		a, err := Analyse(c.text)

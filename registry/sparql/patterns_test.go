@@ -16,7 +16,8 @@ func show(list []Pattern) string {
 		words := strings.Split(line, " ")
 		for i, w := range words {
 			w = strings.ReplaceAll(strings.Trim(w, "<>"), "http://x/", "x:")
-			if w = strings.ReplaceAll(w, strings.Trim(rdfType, "<>"), "a"); strings.HasPrefix(w, "http://www.w3.org/2000/01/rdf-schema#") || strings.HasPrefix(w, "http://schema.org/") {
+			if w = strings.ReplaceAll(w, strings.Trim(rdfType, "<>"), "a"); strings.HasPrefix(w,
+				"http://www.w3.org/2000/01/rdf-schema#") || strings.HasPrefix(w, "http://schema.org/") {
 				w = w[strings.LastIndexAny(w, "/#")+1:]
 			}
 			if w == "" {
@@ -34,17 +35,20 @@ func TestPatterns(t *testing.T) {
 	for text, want := range map[string]string{
 		`SELECT * { ?s ?p ?o }`:    `_ _ _`,
 		`SELECT * { x:s x:p x:o }`: `x:s x:p x:o`,
-		`SELECT * { ?s a x:C ; x:p ?o , "v"@en , [ x:q 5 ] ; . x:s ?p [] }`:                                   `_ a x:C . _ x:p _ . _ x:p "v . _ x:q _ . _ x:p _ . x:s _ _`,
-		`ASK { [ x:p "1"^^x:int ] x:q true . [] x:r "w"^^<http://www.w3.org/2001/XMLSchema#string> }`:         `_ x:p _ . _ x:q _ . _ x:r "w`,
-		`CONSTRUCT { ?s x:t ?o } FROM x:g WHERE { ?s x:p ?o }`:                                                `_ x:p _`,
-		`CONSTRUCT WHERE { ?s x:p ?o }`:                                                                       `_ x:p _`,
-		`SELECT (COUNT(?s) AS ?n) (EXISTS { x:a x:b ?c } AS ?e) { ?s x:p ?o } GROUP BY ?s HAVING (?n > 3)`:    `x:a x:b _ . _ x:p _`,
-		`SELECT * { { ?s x:p ?o } UNION { ?s x:q ?o } OPTIONAL { ?o x:r ?z } MINUS { ?s x:m ?n } }`:           `_ x:p _ . _ x:q _ . _ x:r _ . _ x:m _`,
+		`SELECT * { ?s a x:C ; x:p ?o , "v"@en , [ x:q 5 ] ; . x:s ?p [] }`: `_ a x:C . _ x:p _ ` +
+			`. _ x:p "v . _ x:q _ . _ x:p _ . x:s _ _`,
+		`ASK { [ x:p "1"^^x:int ] x:q true . [] x:r "w"^^<http://www.w3.org/2001/XMLSchema#string> }`:      `_ x:p _ . _ x:q _ . _ x:r "w`,
+		`CONSTRUCT { ?s x:t ?o } FROM x:g WHERE { ?s x:p ?o }`:                                             `_ x:p _`,
+		`CONSTRUCT WHERE { ?s x:p ?o }`:                                                                    `_ x:p _`,
+		`SELECT (COUNT(?s) AS ?n) (EXISTS { x:a x:b ?c } AS ?e) { ?s x:p ?o } GROUP BY ?s HAVING (?n > 3)`: `x:a x:b _ . _ x:p _`,
+		`SELECT * { { ?s x:p ?o } UNION { ?s x:q ?o } OPTIONAL { ?o x:r ?z } MINUS { ?s x:m ?n } }`: `_ x:p _ . _ x:q _ ` +
+			`. _ x:r _ . _ x:m _`,
 		`SELECT * { ?s x:p ?o FILTER NOT EXISTS { ?s x:q ?o } FILTER(?o = x:no && !bound(?z)) FILTER x:f(1)}`: `_ x:p _ . _ x:q _`,
 		`SELECT * { ?s x:p ?o FILTER(?o > 3 || EXISTS { ?o x:q 1 }) BIND(x:no AS ?b) VALUES (?s) { (x:v) } }`: `x:v x:p _ . _ x:q _`,
 		`SELECT * { { SELECT ?s (MAX(?o) AS ?m) { ?s x:p ?o } GROUP BY ?s ORDER BY ?s LIMIT 3 } ?s x:q ?z }`:  `_ x:p _ . _ x:q _`,
 		`SELECT * { GRAPH x:g { ?s x:p ?o } ?s x:q ?z GRAPH ?g { ?s x:r ?o } } VALUES ?s { x:no }`:            `_ x:p _ x:g . _ x:q _ . _ x:r _`,
-		`SELECT * { ?s x:p/x:q ?o . x:s ^x:r ?o . ?s (x:t|x:u)+ x:o }`:                                        `_ x:p _ . _ x:q _ . _ x:r _ . _ x:t _ . _ x:u _`,
+		`SELECT * { ?s x:p/x:q ?o . x:s ^x:r ?o . ?s (x:t|x:u)+ x:o }`: `_ x:p _ . _ x:q _ ` +
+			`. _ x:r _ . _ x:t _ . _ x:u _`,
 		`SELECT * { ?s x:p/x:q* ?o }`:                                                                  `_ x:p _ . _ x:q _`,
 		`SELECT * { ?s x:p* ?o }`:                                                                      `_ _ _`,
 		`SELECT * { ?s x:p* x:o }`:                                                                     `_ x:p _ . x:o _ _ . _ _ x:o`,

@@ -6,7 +6,8 @@ import (
 )
 
 func TestUnprovable(t *testing.T) {
-	const prefix = "PREFIX x: <http://x/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> PREFIX geof: <http://www.opengis.net/def/function/geosparql/> "
+	const prefix = "PREFIX x: <http://x/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> PREFIX geof: " +
+		"<http://www.opengis.net/def/function/geosparql/> "
 	for text, want := range map[string]string{
 		`SELECT ?e { ?e x:until ?d FILTER(?d > NOW()) }`:                                        "it calls NOW",
 		`SELECT (RAND() AS ?r) {}`:                                                              "it calls RAND",
@@ -35,7 +36,8 @@ func TestUnprovable(t *testing.T) {
 	for _, text := range []string{
 		`SELECT * { ?s x:p ?o }`, `SELECT ?s ?o { ?s x:p ?o } ORDER BY ?o LIMIT 3`, `SELECT * { x:s (x:p|x:q)+ ?o }`,
 		`SELECT * { ?s x:p ?o FILTER EXISTS { x:s (x:p|x:q)/x:r ?o } }`, `SELECT * { ?s x:p ?o FILTER(xsd:integer(?o) > 3 && ?o IN (x:a, x:b)) }`,
-		`SELECT * { ?s x:p ?o FILTER(geof:distance(?o, ?o) < 3) }`, `SELECT (COUNT(*) AS ?n) { ?s x:p ?o }`, `SELECT * { ?s x:p ?o } VALUES (?s) { (x:a) (x:b) }`,
+		`SELECT * { ?s x:p ?o FILTER(geof:distance(?o, ?o) < 3) }`, `SELECT (COUNT(*) AS ?n) { ?s x:p ?o }`,
+		`SELECT * { ?s x:p ?o } VALUES (?s) { (x:a) (x:b) }`,
 	} {
 		if why := Unprovable(prefix + text); why != "" {
 			t.Errorf("%s: %s", text, why)

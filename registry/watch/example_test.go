@@ -2,6 +2,7 @@ package watch_test
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry/watch"
@@ -23,17 +24,20 @@ func ExampleParseLink() {
 	fmt.Println(l.Describe(watch.Plain), "at", l.Endpoint, err)
 	fmt.Println(l.Query())
 	_, err = watch.ParseLink("https://w.wiki/3kD")
-	fmt.Println(err)
+	fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n"))
 	// Output:
 	// “Cats” at https://query.wikidata.org/sparql <nil>
 	// #title:Cats
 	// SELECT ?cat { ?cat wdt:P31 wd:Q146 }
-	// A setting is out of range: only w.wiki knows where this short link leads, and this server only asks its endpoints: open it in a browser and copy the address that it becomes
+	// A setting is out of range:
+	// only w.wiki knows where this short link leads, and this server only asks its endpoints:
+	// open it in a browser and copy the address that it becomes
 }
 
 // A row suggests conditions of alert rules.
 func ExampleOffers() {
-	row := []diff.Term{{Kind: diff.IRI, Value: "http://x.example/north"}, {Kind: diff.Literal, Value: "3", Datatype: "http://www.w3.org/2001/XMLSchema#integer"}}
+	row := []diff.Term{{Kind: diff.IRI, Value: "http://x.example/north"}, {Kind: diff.Literal, Value: "3",
+		Datatype: "http://www.w3.org/2001/XMLSchema#integer"}}
 	for _, o := range watch.Offers(diff.Select, []string{"garage", "free"}, row) {
 		fmt.Println(o.Key+":", o.When("5"))
 	}

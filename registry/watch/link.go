@@ -36,7 +36,8 @@ func ParseLink(text string) (Link, error) {
 		return Link{}, bad("the link is %d bytes long, more than the %d that the longest query needs", len(text), maxLink)
 	case !utf8.ValidString(text):
 		return Link{}, bad("the text is not UTF-8: copy the link from the address bar of a browser, or save the file as UTF-8")
-	case !withScheme.MatchString(text) && !bareHost.MatchString(text) && !strings.HasPrefix(text, "<") && strings.ContainsAny(text, " \t\r\n{"):
+	case !withScheme.MatchString(text) && !bareHost.MatchString(text) && !strings.HasPrefix(text, "<") && strings.ContainsAny(text,
+		" \t\r\n{"):
 		return ofQuery(Link{}, text)
 	}
 	return ofAddress(text)
@@ -51,9 +52,10 @@ var (
 	editorPage   = regexp.MustCompile(`^/(?:index\.html|embed\.html)?$`)
 	qlever       = regexp.MustCompile(`^qlever\.[a-z0-9.-]+$`)
 	qleverPage   = regexp.MustCompile(`^/([A-Za-z0-9_-]+)(?:/([A-Za-z0-9]*))?/?$`)
-	shortener    = regexp.MustCompile(`^(?:w\.wiki|(?:api\.)?triplydb\.com/s|(?:www\.)?yasgui\.(?:triply\.cc|org)/short|tinyurl\.com|bit\.ly|t\.co|is\.gd|goo\.gl)/.`)
-	yasgui       = regexp.MustCompile(`^(?:www\.)?yasgui\.(?:triply\.cc|org)$`)
-	wikipedia    = regexp.MustCompile(`^(?:[a-z-]+\.)?(?:m\.)?wikipedia\.org$`)
+	shortener    = regexp.MustCompile(`^(?:w\.wiki|(?:api\.)?triplydb\.com/s|(?:www\.)?yasgui\.(?:triply\.cc|org)/short|` +
+		`tinyurl\.com|bit\.ly|t\.co|is\.gd|goo\.gl)/.`)
+	yasgui    = regexp.MustCompile(`^(?:www\.)?yasgui\.(?:triply\.cc|org)$`)
+	wikipedia = regexp.MustCompile(`^(?:[a-z-]+\.)?(?:m\.)?wikipedia\.org$`)
 )
 
 // ofAddress reads a link or an IRI.
@@ -69,9 +71,11 @@ func ofAddress(text string) (Link, error) {
 	u, err := url.Parse(page)
 	switch {
 	case noData.MatchString(text):
-		return Link{}, bad("a link begins with https:// or http://, and this one with %q: copy the address of a page", strings.ToLower(text[:strings.IndexByte(text, ':')+1]))
+		return Link{}, bad("a link begins with https:// or http://, and this one with %q: copy the address of a page",
+			strings.ToLower(text[:strings.IndexByte(text, ':')+1]))
 	case err == nil && u.User != nil:
-		return Link{}, bad("the link holds a user name or a password: copy it without them, and let an admin give them to the endpoint in its setting auth")
+		return Link{}, bad("the link holds a user name or a password: copy it without them, and let an admin give them to the " +
+			"endpoint in its setting auth")
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
 		return ofEntity(text)
 	}
@@ -80,7 +84,8 @@ func ofAddress(text string) (Link, error) {
 	case shortener.MatchString(host + u.Path):
 		return Link{}, unresolved(host)
 	case queryService.MatchString(host) && strings.HasPrefix(u.Path, "/querybuilder"):
-		return Link{}, bad("the query builder keeps no SPARQL in its link: press “Show query in the Query Service” there, and copy the address of that page")
+		return Link{}, bad("the query builder keeps no SPARQL in its link: press “Show query in the Query Service” there, and " +
+			"copy the address of that page")
 	case queryService.MatchString(host) && editorPage.MatchString(u.Path):
 		return ofFragment(u, fragment)
 	case qlever.MatchString(host) && !strings.HasPrefix(u.Path, "/api/"):
@@ -143,7 +148,8 @@ func ofParams(text string, page *url.URL, service string) (Link, error) {
 	if err != nil || !utf8.ValidString(query) {
 		return Link{}, broken()
 	}
-	l := Link{Endpoint: service, Graphs: slices.Concat(p["default-graph-uri"], p["defaultGraph"]), NamedOnes: slices.Concat(p["named-graph-uri"], p["namedGraph"])}
+	l := Link{Endpoint: service, Graphs: slices.Concat(p["default-graph-uri"], p["defaultGraph"]),
+		NamedOnes: slices.Concat(p["named-graph-uri"], p["namedGraph"])}
 	for _, list := range []*[]string{&l.Graphs, &l.NamedOnes} {
 		*list = slices.DeleteFunc(*list, func(graph string) bool { return graph == "" })
 	}
@@ -151,9 +157,11 @@ func ofParams(text string, page *url.URL, service string) (Link, error) {
 		to, err := page.Parse(named)
 		switch {
 		case err != nil || to.Host == "" || to.Scheme != "https" && to.Scheme != "http":
-			return Link{}, bad("the link names the endpoint %q, which is no address of the web: paste the query alone, and choose an endpoint", shortened(named))
+			return Link{}, bad("the link names the endpoint %q, which is no address of the web: paste the query alone, and choose an "+
+				"endpoint", shortened(named))
 		case to.User != nil:
-			return Link{}, bad("the link holds a user name or a password: copy it without them, and let an admin give them to the endpoint in its setting auth")
+			return Link{}, bad("the link holds a user name or a password: copy it without them, and let an admin give them to the " +
+				"endpoint in its setting auth")
 		}
 		l.Endpoint = to.String()
 	}
@@ -215,7 +223,8 @@ func ofQuery(l Link, text string) (Link, error) {
 	if named != "" && l.Endpoint == "" {
 		l.Endpoint = named
 		if u, err := url.Parse(named); err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
-			return Link{}, bad("the line “#+ endpoint:” names no address of the web without a user: correct it, or leave it out and choose an endpoint")
+			return Link{}, bad("the line “#+ endpoint:” names no address of the web without a user: correct it, or leave it out and " +
+				"choose an endpoint")
 		}
 	}
 	declared := sparql.Declare(text, nil)

@@ -28,7 +28,8 @@ func (o Offer) When(limit string) string { return o.when(limit) }
 const xsd = "http://www.w3.org/2001/XMLSchema#"
 
 // numeric are the datatypes of numbers.
-var numeric = map[string]bool{xsd + "integer": true, xsd + "decimal": true, xsd + "double": true, xsd + "float": true, xsd + "int": true, xsd + "long": true,
+var numeric = map[string]bool{xsd + "integer": true, xsd + "decimal": true, xsd + "double": true, xsd + "float": true,
+	xsd + "int": true, xsd + "long": true,
 	xsd + "nonNegativeInteger": true, xsd + "positiveInteger": true, xsd + "short": true, xsd + "byte": true, xsd + "unsignedInt": true}
 
 // longestKey is the number of bytes of a value that a condition compares.
@@ -44,7 +45,8 @@ func Offers(form diff.Form, vars []string, row []diff.Term) (list []Offer) {
 	}
 	keys := keysOf(row)
 	if row != nil {
-		list = append(list, Offer{Key: "row", Kind: "row", when: constant("removed" + variables(vars, keys) + where(vars, row, keys)), Summary: say(row, keys) + " is gone"})
+		list = append(list, Offer{Key: "row", Kind: "row", when: constant("removed" + variables(vars, keys) + where(vars, row, keys)),
+			Summary: say(row, keys) + " is gone"})
 	}
 	for i, t := range row {
 		others := slices.DeleteFunc(slices.Clone(keys), func(k int) bool { return k == i })
@@ -52,7 +54,8 @@ func Offers(form diff.Form, vars []string, row []diff.Term) (list []Offer) {
 			others = comparable(row, i)
 		}
 		about := cmp.Or(say(row, others), "the result") + ": " + vars[i]
-		list = append(list, Offer{Key: fmt.Sprintf("cell%d", i), Kind: "cell", Var: vars[i], when: constant("changed ?" + vars[i] + where(vars, row, others)), Summary: about + " is now ?" + vars[i]})
+		list = append(list, Offer{Key: fmt.Sprintf("cell%d", i), Kind: "cell", Var: vars[i],
+			when: constant("changed ?" + vars[i] + where(vars, row, others)), Summary: about + " is now ?" + vars[i]})
 		if t.Kind != diff.Literal || !numeric[t.Datatype] {
 			continue
 		}
@@ -68,7 +71,8 @@ func Offers(form diff.Form, vars []string, row []diff.Term) (list []Offer) {
 	for _, name := range vars {
 		all += ", ?" + name
 	}
-	return append(list, Offer{Key: "new", Kind: "new", when: constant("added" + variables(vars, keys)), Summary: "new: " + strings.TrimPrefix(all, ", ")},
+	return append(list, Offer{Key: "new", Kind: "new", when: constant("added" + variables(vars, keys)), Summary: "new: " +
+		strings.TrimPrefix(all, ", ")},
 		Offer{Key: "rows", Kind: "rows", Limit: true, when: func(limit string) string { return "rows > " + limit }, Summary: "?rows rows"},
 		Offer{Key: "any", Kind: "any", when: constant("changed"), Summary: "?added added, ?removed removed"})
 }

@@ -46,8 +46,10 @@ var normals = []struct {
 	text      *regexp.Regexp
 }{
 	{Entity, Outgoing, regexp.MustCompile(`^SELECT \?property \?value WHERE \{ ` + before + thing + ` \?property \?value` + after + ` \}$`)},
-	{Entity, Incoming, regexp.MustCompile(`^SELECT \?property \?subject WHERE \{ ` + before + `\?subject \?property ` + thing + after + ` \}$`)},
-	{Entity, Both, regexp.MustCompile(`^SELECT \?property \?value \?subject WHERE \{ ` + before + `\{ ` + thing + ` \?property \?value \} UNION \{ \?subject \?property <(?P<same>[^<> ]+)> \}` + after + ` \}$`)},
+	{Entity, Incoming, regexp.MustCompile(`^SELECT \?property \?subject WHERE \{ ` + before + `\?subject \?property ` + thing +
+		after + ` \}$`)},
+	{Entity, Both, regexp.MustCompile(`^SELECT \?property \?value \?subject WHERE \{ ` + before + `\{ ` + thing +
+		` \?property \?value \} UNION \{ \?subject \?property <(?P<same>[^<> ]+)> \}` + after + ` \}$`)},
 	{Instances, "", regexp.MustCompile(`^SELECT \?instance WHERE \{ \?instance (?P<properties><[^<> ]+> )` + thing + ` \}$`)},
 	{Members, "", regexp.MustCompile(`^SELECT \?member WHERE \{ \?member (?P<properties><[^<> ]+> )` + thing + ` \}$`)},
 }

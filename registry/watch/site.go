@@ -52,12 +52,15 @@ var pages = []struct {
 	page *regexp.Regexp
 	iri  string
 }{
-	{regexp.MustCompile(`^https?://(?:www\.|m\.)?wikidata\.org/(?:wiki|entity)/(?:Special:EntityPage/|Special:EntityData/|Item:|Property:|Lexeme:)?([QPL][1-9][0-9]*(?:-[FS][1-9][0-9]*)?)(?:\.[a-z]+)?(?:[?#].*)?$`), wikidata + "$1"},
+	{regexp.MustCompile(`^https?://(?:www\.|m\.)?wikidata\.org/(?:wiki|entity)/(?:Special:EntityPage/|Special:EntityData/|` +
+		`Item:|Property:|Lexeme:)?([QPL][1-9][0-9]*(?:-[FS][1-9][0-9]*)?)(?:\.[a-z]+)?(?:[?#].*)?$`), wikidata + "$1"},
 	{regexp.MustCompile(`^(?:wd:([QPL][1-9][0-9]*)|(Q[1-9][0-9]*))$`), wikidata + "$1$2"},
-	{regexp.MustCompile(`^https?://dbpedia\.org/data/([^?#]+)\.(?:ttl|json|jsonld|rdf|ntriples|n3)(?:[?#].*)?$`), "http://dbpedia.org/resource/$1"},
+	{regexp.MustCompile(`^https?://dbpedia\.org/data/([^?#]+)\.(?:ttl|json|jsonld|rdf|ntriples|n3)(?:[?#].*)?$`),
+		"http://dbpedia.org/resource/$1"},
 	{regexp.MustCompile(`^https?://dbpedia\.org/(?:page|data|resource)/([^?#]+)(?:[?#].*)?$`), "http://dbpedia.org/resource/$1"},
 	{regexp.MustCompile(`^https?://dbpedia\.org/(ontology|property|class/yago)/([^?#]+)(?:[?#].*)?$`), "http://dbpedia.org/$1/$2"},
-	{regexp.MustCompile(`^https?://(?:www\.|rest\.)?uniprot\.org/uniprot(?:kb)?/([A-Z0-9]+)(?:[./?#].*)?$`), "http://purl.uniprot.org/uniprot/$1"},
+	{regexp.MustCompile(`^https?://(?:www\.|rest\.)?uniprot\.org/uniprot(?:kb)?/([A-Z0-9]+)(?:[./?#].*)?$`),
+		"http://purl.uniprot.org/uniprot/$1"},
 	{regexp.MustCompile(`^https?://(?:www\.)?europeana\.eu/(?:[a-z]{2}/)?item/([^?#]+)(?:[?#].*)?$`), "http://data.europeana.eu/item/$1"},
 }
 

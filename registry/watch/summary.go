@@ -358,7 +358,8 @@ func (w Watch) IRIs(changes ...*diff.Delta) []string {
 		if d == nil || d.Baseline || d.Form != diff.Select {
 			continue
 		}
-		for _, f := range append(w.facts(d.Removed[:min(len(d.Removed), mostLines)], d.OldVars), w.facts(d.Added[:min(len(d.Added), mostLines)], d.Vars)...) {
+		for _, f := range append(w.facts(d.Removed[:min(len(d.Removed), mostLines)], d.OldVars),
+			w.facts(d.Added[:min(len(d.Added), mostLines)], d.Vars)...) {
 			add(f.property)
 			add(f.other)
 		}

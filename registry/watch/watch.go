@@ -126,7 +126,8 @@ func checkPage(iri string) error {
 		return nil
 	}
 	host := strings.ToLower(u.Hostname())
-	known := shortener.MatchString(host+u.Path) || wikipedia.MatchString(host) || queryService.MatchString(host) && editorPage.MatchString(u.Path)
+	known := shortener.MatchString(host+u.Path) || wikipedia.MatchString(host) || queryService.MatchString(host) &&
+		editorPage.MatchString(u.Path)
 	p := &registry.Problem{}
 	switch l, err := ofAddress(iri); {
 	case err == nil && l.Kind == ByQuery:
@@ -179,7 +180,8 @@ func (w Watch) group(site Site) (Watch, error) {
 	case w.Within != "":
 		return w, wrong("within", "only an entity has a range of properties")
 	case len(w.Properties) > 1:
-		return w, wrong("properties", "give the one property that leads from a member to the %s", map[Kind]string{Instances: "class", Members: "category"}[w.Kind])
+		return w, wrong("properties", "give the one property that leads from a member to the %s", map[Kind]string{Instances: "class",
+			Members: "category"}[w.Kind])
 	case len(w.Properties) == 1:
 	case w.Kind == Instances:
 		w.Properties = []string{site.class}
@@ -193,12 +195,16 @@ func (w Watch) group(site Site) (Watch, error) {
 
 func wrong(field, format string, a ...any) error {
 	detail := fmt.Sprintf(format, a...)
-	return &registry.Problem{Kind: registry.KindBadSetting, Detail: detail, Errors: []registry.FieldError{{Pointer: "/" + field, Detail: detail}}}
+	return &registry.Problem{Kind: registry.KindBadSetting, Detail: detail,
+		Errors: []registry.FieldError{{Pointer: "/" + field, Detail: detail}}}
 }
 
 // safeIRI reports whether an IRI can be written between angle brackets.
 func safeIRI(iri string) bool {
-	return len(iri) <= maxIRI && !strings.ContainsFunc(iri, func(r rune) bool { return r <= ' ' || strings.ContainsRune("<>\"{}|^`\\\u007f\ufffd", r) })
+	return len(iri) <= maxIRI && !strings.ContainsFunc(iri, func(r rune) bool {
+		return r <= ' ' ||
+			strings.ContainsRune("<>\"{}|^`\\\u007f\ufffd", r)
+	})
 }
 
 func checkIRI(field, iri string) error {

@@ -94,7 +94,8 @@ func TestWatchFromQuery(t *testing.T) {
 		if len(a.Warnings) > 0 {
 			t.Errorf("%s: %v", reg.Text, a.Warnings)
 		}
-		q := registry.Query{Text: "as another holder wrote it", Normal: a.Normal, Holders: []registry.Holder{{Caller: "a", Tags: []string{"labels:fr+de", "watch"}}, {Caller: "b", Tags: reg.Tags}}}
+		q := registry.Query{Text: "as another holder wrote it", Normal: a.Normal,
+			Holders: []registry.Holder{{Caller: "a", Tags: []string{"labels:fr+de", "watch"}}, {Caller: "b", Tags: reg.Tags}}}
 		if got, ok := Of(&q, "b"); !ok || !cmp.Equal(got, w) {
 			t.Errorf("%s\nis %+v, %v\nwant %+v", reg.Text, got, ok, w)
 		}
@@ -103,7 +104,8 @@ func TestWatchFromQuery(t *testing.T) {
 			t.Errorf("%s is a watch without the tag", reg.Text)
 		}
 	}
-	q := registry.Query{Normal: "SELECT ?property ?value WHERE { <http://x/a> ?property ?value . ?value ?a ?b }", Holders: []registry.Holder{{Tags: []string{Tag}}}}
+	q := registry.Query{Normal: "SELECT ?property ?value WHERE { <http://x/a> ?property ?value . ?value ?a ?b }",
+		Holders: []registry.Holder{{Tags: []string{Tag}}}}
 	if w, ok := Of(&q, ""); !ok || w.Kind != ByQuery {
 		t.Errorf("another query is the watch %+v, %v", w, ok)
 	}
@@ -154,8 +156,10 @@ func TestTemplates(t *testing.T) {
 	alone := 0
 	for i := range 1000 {
 		iri := fmt.Sprintf("http://x.example/e%d", i)
-		for _, w := range []Watch{{IRI: iri}, {IRI: iri, Direction: Incoming}, {IRI: iri, Direction: Both}, {IRI: iri, Properties: []string{"http://x.example/p"}},
-			{IRI: fmt.Sprintf("Q%d", i+1)}, {Kind: Instances, IRI: fmt.Sprintf("Q%d", i+1)}, {Kind: Members, IRI: iri}, {Kind: Instances, IRI: iri}} {
+		for _, w := range []Watch{{IRI: iri}, {IRI: iri, Direction: Incoming}, {IRI: iri, Direction: Both},
+			{IRI: iri, Properties: []string{"http://x.example/p"}},
+			{IRI: fmt.Sprintf("Q%d", i+1)}, {Kind: Instances, IRI: fmt.Sprintf("Q%d", i+1)}, {Kind: Members, IRI: iri},
+			{Kind: Instances, IRI: iri}} {
 			w, err := w.Normalize()
 			if err != nil {
 				t.Fatal(err)
@@ -221,12 +225,18 @@ func TestSummarize(t *testing.T) {
 		old, new [][]string
 		want     []string
 	}{
-		{Watch{Kind: Entity}, []string{"property", "value"}, [][]string{{place, "http://x/Ulm"}, {award, "http://x/A"}}, [][]string{{place, "http://x/Neu-Ulm"}, {award, "http://x/A"}}, []string{"birth place: Ulm → Neu-Ulm"}},
-		{Watch{Kind: Entity}, []string{"property", "value"}, [][]string{{award, "http://x/A"}}, [][]string{{award, "http://x/B%20C"}, {award, "two  words"}}, []string{"award: − A", "award: + B C", "award: + two words"}},
-		{Watch{Kind: Entity}, []string{"property", "value"}, [][]string{{award, "gold@en"}, {award, "Gold@de"}}, [][]string{{award, "silver@en"}, {award, "Silber@de"}}, []string{"award: gold (en) → silver (en)", "award: Gold (de) → Silber (de)"}},
-		{Watch{Kind: Entity}, []string{"property", "value"}, [][]string{{award, "Gold@de"}}, [][]string{{award, "silver@en"}}, []string{"award: − Gold (de)", "award: + silver (en)"}},
-		{Watch{Kind: Entity, Direction: Both}, []string{"property", "value", "subject"}, [][]string{{place, "", "http://x/p1"}}, [][]string{{place, "", "http://x/p2"}, {place, "1", ""}}, []string{"− p1 (birth place)", "+ p2 (birth place)", "birth place: + 1"}},
-		{Watch{Kind: Instances}, []string{"instance"}, [][]string{{"http://x/a#1"}}, [][]string{{"http://x/Ulm"}, {"urn:b"}}, []string{"− 1", "+ Ulm", "+ urn:b"}},
+		{Watch{Kind: Entity}, []string{"property", "value"}, [][]string{{place, "http://x/Ulm"}, {award, "http://x/A"}},
+			[][]string{{place, "http://x/Neu-Ulm"}, {award, "http://x/A"}}, []string{"birth place: Ulm → Neu-Ulm"}},
+		{Watch{Kind: Entity}, []string{"property", "value"}, [][]string{{award, "http://x/A"}}, [][]string{{award, "http://x/B%20C"},
+			{award, "two  words"}}, []string{"award: − A", "award: + B C", "award: + two words"}},
+		{Watch{Kind: Entity}, []string{"property", "value"}, [][]string{{award, "gold@en"}, {award, "Gold@de"}},
+			[][]string{{award, "silver@en"}, {award, "Silber@de"}}, []string{"award: gold (en) → silver (en)", "award: Gold (de) → Silber (de)"}},
+		{Watch{Kind: Entity}, []string{"property", "value"}, [][]string{{award, "Gold@de"}}, [][]string{{award, "silver@en"}},
+			[]string{"award: − Gold (de)", "award: + silver (en)"}},
+		{Watch{Kind: Entity, Direction: Both}, []string{"property", "value", "subject"}, [][]string{{place, "", "http://x/p1"}},
+			[][]string{{place, "", "http://x/p2"}, {place, "1", ""}}, []string{"− p1 (birth place)", "+ p2 (birth place)", "birth place: + 1"}},
+		{Watch{Kind: Instances}, []string{"instance"}, [][]string{{"http://x/a#1"}}, [][]string{{"http://x/Ulm"}, {"urn:b"}},
+			[]string{"− 1", "+ Ulm", "+ urn:b"}},
 	} {
 		d := diff.Compare(table(t, x.vars, x.old...), table(t, x.vars, x.new...))
 		got := InWords(d, &x.w, names).All()
@@ -279,7 +289,8 @@ func TestLabels(t *testing.T) {
 		if asked = append(asked, text); fail != nil {
 			return nil, fail
 		}
-		return table(t, []string{"label", "iri"}, []string{"Ulm@en", "http://x/Ulm"}, []string{"Ulm an der Donau@de", "http://x/Ulm"}, []string{"Geburtsort@mul", "http://www.wikidata.org/entity/P19"}), nil
+		return table(t, []string{"label", "iri"}, []string{"Ulm@en", "http://x/Ulm"}, []string{"Ulm an der Donau@de", "http://x/Ulm"},
+			[]string{"Geburtsort@mul", "http://www.wikidata.org/entity/P19"}), nil
 	}, func() time.Time { return now })
 	iris := []string{"http://x/Ulm", "http://x/none", direct + "P19", "http://x/none", "http://x/a b", "nothing"}
 	for range 3 {
@@ -370,8 +381,10 @@ func TestLongLabel(t *testing.T) {
 
 // A property may be given as people know it. It becomes the one that entities have.
 func TestPropertyIRI(t *testing.T) {
-	for _, text := range []string{"P19", "wdt:P19", "wd:P19", direct + "P19", "<" + direct + "P19>", "https://www.wikidata.org/wiki/Property:P19",
-		"https://www.wikidata.org/wiki/Property:P19?uselang=de", "https://m.wikidata.org/wiki/Property:P19#P31", "https://www.wikidata.org/wiki/Special:EntityData/P19.ttl"} {
+	for _, text := range []string{"P19", "wdt:P19", "wd:P19", direct + "P19", "<" + direct + "P19>",
+		"https://www.wikidata.org/wiki/Property:P19",
+		"https://www.wikidata.org/wiki/Property:P19?uselang=de", "https://m.wikidata.org/wiki/Property:P19#P31",
+		"https://www.wikidata.org/wiki/Special:EntityData/P19.ttl"} {
 		if w, err := (Watch{IRI: "Q42", Properties: []string{text}}).Normalize(); err != nil || w.Properties[0] != direct+"P19" {
 			t.Errorf("%s: %q, %v", text, w.Properties, err)
 		}

@@ -33,7 +33,8 @@ func docks(t *testing.T, o diff.Options, rows ...string) *diff.Result {
 		}
 		for _, row := range rows {
 			dock, bikes, _ := strings.Cut(row, " ")
-			if err := b.Row(diff.Term{Kind: diff.IRI, Value: "http://city.example/id/" + dock}, diff.Term{Kind: diff.Literal, Value: bikes}, diff.Term{}); err != nil {
+			if err := b.Row(diff.Term{Kind: diff.IRI, Value: "http://city.example/id/" + dock}, diff.Term{Kind: diff.Literal,
+				Value: bikes}, diff.Term{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -47,7 +48,8 @@ func answer(t *testing.T, yes bool) *diff.Result {
 func graph(t *testing.T, levels ...string) *diff.Result {
 	return result(t, diff.Construct, diff.Options{}, func(b *diff.Builder) {
 		for _, l := range levels {
-			if err := b.Triple(diff.Term{Kind: diff.IRI, Value: "http://city.example/id/gauge"}, diff.Term{Kind: diff.IRI, Value: "http://city.example/level"}, diff.Term{Kind: diff.Literal, Value: l}); err != nil {
+			if err := b.Triple(diff.Term{Kind: diff.IRI, Value: "http://city.example/id/gauge"},
+				diff.Term{Kind: diff.IRI, Value: "http://city.example/level"}, diff.Term{Kind: diff.Literal, Value: l}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -67,8 +69,10 @@ func TestInWords(t *testing.T) {
 		{"a value", docks(t, diff.Options{}, "a 1", "b 2"), docks(t, diff.Options{}, "a 1", "b 3"), "b: bikes 2 → 3", "b: bikes 2 → 3"},
 		{"a row more", docks(t, diff.Options{}, "a 1"), docks(t, diff.Options{}, "a 1", "b 3"), "+ b, bikes 3", "+ b, bikes 3"},
 		{"a row less", docks(t, diff.Options{}, "a 1", "b 3"), docks(t, diff.Options{}, "a 1"), "− b, bikes 3", "− b, bikes 3"},
-		{"another row", docks(t, diff.Options{}, "a 1"), docks(t, diff.Options{}, "b 2"), "− a, bikes 1; + b, bikes 2", "− a, bikes 1|+ b, bikes 2"},
-		{"many", docks(t, diff.Options{}), docks(t, diff.Options{}, "a 1", "b 2", "c 3", "d 4"), "4 rows added", "+ a, bikes 1|+ b, bikes 2|+ c, bikes 3|+ d, bikes 4"},
+		{"another row", docks(t, diff.Options{}, "a 1"), docks(t, diff.Options{}, "b 2"), "− a, bikes 1; + b, bikes 2",
+			"− a, bikes 1|+ b, bikes 2"},
+		{"many", docks(t, diff.Options{}), docks(t, diff.Options{}, "a 1", "b 2", "c 3", "d 4"), "4 rows added",
+			"+ a, bikes 1|+ b, bikes 2|+ c, bikes 3|+ d, bikes 4"},
 		{"the order", docks(t, ordered, "a 1", "b 2"), docks(t, ordered, "b 2", "a 1"), "a, bikes 1 moved", "a, bikes 1 moved"},
 		{"an answer", answer(t, false), answer(t, true), "now true, was false", ""},
 		{"a first answer", nil, answer(t, false), "first result: false", ""},
@@ -85,7 +89,8 @@ func TestInWords(t *testing.T) {
 		return result(t, diff.Select, diff.Options{}, func(b *diff.Builder) {
 			err := b.SetVars([]string{"line", "delay"})
 			if err == nil {
-				err = b.Row(diff.Term{Kind: diff.Literal, Value: line, Datatype: datatype}, diff.Term{Kind: diff.Literal, Value: "0", Datatype: integer})
+				err = b.Row(diff.Term{Kind: diff.Literal, Value: line, Datatype: datatype}, diff.Term{Kind: diff.Literal, Value: "0",
+					Datatype: integer})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -105,7 +110,8 @@ func TestInWords(t *testing.T) {
 	for i := range 120 {
 		many = append(many, string(rune('a'+i%26))+strings.Repeat("x", i)+" 1")
 	}
-	if w := InWords(diff.Compare(docks(t, diff.Options{}), docks(t, diff.Options{}, many...)), nil, Plain); len(w.Lines) != mostLines || w.More != 120-mostLines || w.Short() != "120 rows added" {
+	if w := InWords(diff.Compare(docks(t, diff.Options{}), docks(t, diff.Options{}, many...)), nil,
+		Plain); len(w.Lines) != mostLines || w.More != 120-mostLines || w.Short() != "120 rows added" {
 		t.Errorf("%d lines, %d more, %s", len(w.Lines), w.More, w.Short())
 	}
 }
@@ -189,7 +195,8 @@ func TestHostileWords(t *testing.T) {
 			}
 		}
 	}
-	d := diff.Compare(lines(t, []string{"who", "text"}, []string{long, long + "is late"}), lines(t, []string{"who", "text"}, []string{long, long + "is early"}))
+	d := diff.Compare(lines(t, []string{"who", "text"}, []string{long, long + "is late"}), lines(t, []string{"who", "text"},
+		[]string{long, long + "is early"}))
 	if got := InWords(d, nil, Plain).Lines[0]; !strings.Contains(got, "is late → …") || !strings.Contains(got, "is early") {
 		t.Errorf("what differs is not seen: %q", got)
 	}
@@ -203,10 +210,12 @@ func TestScreen(t *testing.T) {
 	}
 	empty := docks(t, diff.Options{})
 	want := "17 rows added\n+ dock00, bikes 0"
-	if got := InWords(diff.Compare(empty, docks(t, diff.Options{}, rows...)), nil, Plain).Screen(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "\nand 9 more") {
+	if got := InWords(diff.Compare(empty, docks(t, diff.Options{}, rows...)), nil, Plain).Screen(); !strings.HasPrefix(got, want) ||
+		!strings.HasSuffix(got, "\nand 9 more") {
 		t.Errorf("%s", got)
 	}
-	if got := InWords(diff.Compare(empty, docks(t, diff.Options{}, rows[:2]...)), nil, Plain).Screen(); got != "+ dock00, bikes 0\n+ dock01, bikes 1" {
+	if got := InWords(diff.Compare(empty, docks(t, diff.Options{}, rows[:2]...)), nil, Plain).Screen(); got != "+ dock00, "+
+		"bikes 0\n+ dock01, bikes 1" {
 		t.Errorf("%s", got)
 	}
 	if got := InWords(diff.Compare(answer(t, false), answer(t, true)), nil, Plain).Screen(); got != "now true, was false" {
@@ -223,7 +232,8 @@ func TestQueryInWords(t *testing.T) {
 		b := diff.NewBuilder(diff.Select, diff.Options{})
 		err := b.SetVars([]string{"dock", "bikes"})
 		for _, row := range rows {
-			err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + row[0]}, diff.Term{Kind: diff.Literal, Value: row[1], Datatype: "http://www.w3.org/2001/XMLSchema#integer"}))
+			err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + row[0]}, diff.Term{Kind: diff.Literal,
+				Value: row[1], Datatype: "http://www.w3.org/2001/XMLSchema#integer"}))
 		}
 		r, e := b.Finish()
 		if err = errors.Join(err, e); err != nil {

@@ -76,7 +76,8 @@ type merging struct {
 // New returns a cohort that has learnt nothing yet.
 func New(template string, probes bool) *Cohort {
 	return &Cohort{
-		Template: template, Probes: probes, asks: map[Kind]uint64{}, void: map[Kind]uint64{}, members: map[Kind]uint64{}, tried: map[Kind]uint64{}, last: Single,
+		Template: template, Probes: probes, asks: map[Kind]uint64{}, void: map[Kind]uint64{}, members: map[Kind]uint64{},
+		tried: map[Kind]uint64{}, last: Single,
 		merged: map[Kind]*merging{Values: {limit: firstMembers}, Probe: {limit: firstMembers}},
 	}
 }
@@ -340,7 +341,8 @@ type Snapshot struct {
 
 // Snapshot describes the cohort at a time.
 func (c *Cohort) Snapshot(now time.Time) Snapshot {
-	s := Snapshot{Template: c.Template, Kind: c.last, Asks: map[Kind]uint64{}, Asked: map[Kind]uint64{}, Void: map[Kind]uint64{}, Audits: c.audits, Different: c.different}
+	s := Snapshot{Template: c.Template, Kind: c.last, Asks: map[Kind]uint64{}, Asked: map[Kind]uint64{}, Void: map[Kind]uint64{},
+		Audits: c.audits, Different: c.different}
 	for _, k := range Kinds() {
 		s.Asks[k], s.Asked[k], s.Void[k] = c.asks[k], c.members[k], c.void[k]
 	}

@@ -32,7 +32,8 @@ func TestCostsAreLearnt(t *testing.T) {
 // Each endpoint gets the kind that is cheapest there.
 func TestCheapestKindIsChosen(t *testing.T) {
 	for _, cost := range []map[Kind]time.Duration{
-		{Single: 10, Values: 2, Probe: 1}, {Single: 10, Values: 1, Probe: 2}, {Single: 10, Values: 300, Probe: 1}, {Single: 1, Values: 3, Probe: 5},
+		{Single: 10, Values: 2, Probe: 1}, {Single: 10, Values: 1, Probe: 2}, {Single: 10, Values: 300, Probe: 1},
+		{Single: 1, Values: 3, Probe: 5},
 	} {
 		c, used := New("t_1", true), map[Kind]int{}
 		best := Single

@@ -158,9 +158,11 @@ func (f *Follower) batch(b feed.Batch, was proof.Feed, now time.Time, touched ma
 			touched[id] = t
 		})
 	}
-	urgent := len(touched) > 0 || b.Gap != "" || was.Failing != "" || was.Base != f.state.Base || was.Mixed != f.state.Mixed || !maps.Equal(was.Members, f.state.Members)
+	urgent := len(touched) > 0 || b.Gap != "" || was.Failing != "" || was.Base != f.state.Base || was.Mixed != f.state.Mixed ||
+		!maps.Equal(was.Members, f.state.Members)
 	if b.Gap != "" {
-		f.Logger.Warn("events of a feed are missing: nothing is proved until the results have been asked for", "feed", f.Definition.Name, "reason", b.Gap)
+		f.Logger.Warn("events of a feed are missing: nothing is proved until the results have been asked for", "feed",
+			f.Definition.Name, "reason", b.Gap)
 	}
 	if !urgent && now.Sub(f.recorded) < recordEvery {
 		return nil

@@ -32,8 +32,10 @@ func (s once) Follow(_ context.Context, _ string, take func(feed.Batch) error) e
 // was proved before that was known, too.
 func TestAQueryWithTheTimeIsNotProved(t *testing.T) {
 	ledger := &schedulertest.Memory{}
-	for id, text := range map[string]string{"now": `SELECT * { ?s <http://x/p> ?o FILTER(?o > NOW()) }`, "plain": `SELECT * { ?s <http://x/p> ?o }`} {
-		if err := ledger.Register(registry.Query{ID: id, Endpoint: "city", Form: diff.Select, Text: text, Holders: []registry.Holder{{Caller: "me"}}}); err != nil {
+	for id, text := range map[string]string{"now": `SELECT * { ?s <http://x/p> ?o FILTER(?o > NOW()) }`,
+		"plain": `SELECT * { ?s <http://x/p> ?o }`} {
+		if err := ledger.Register(registry.Query{ID: id, Endpoint: "city", Form: diff.Select, Text: text,
+			Holders: []registry.Holder{{Caller: "me"}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,8 +50,9 @@ func TestAQueryWithTheTimeIsNotProved(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		f := follow.New(follow.Config{
-			Definition: definition, Source: once{b, cancel}, Ledger: ledger, Clock: sleeper{}, Endpoints: func() []string { return []string{"city"} },
-			Heard: func(string) {}, Logger: slog.New(slog.DiscardHandler),
+			Definition: definition, Source: once{b, cancel}, Ledger: ledger, Clock: sleeper{},
+			Endpoints: func() []string { return []string{"city"} },
+			Heard:     func(string) {}, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err := f.Run(ctx); err != nil {
 			t.Fatal(err)
@@ -66,7 +69,8 @@ func TestAQueryWithTheTimeIsNotProved(t *testing.T) {
 	if got := touches(); !got["now"].Open || got["plain"].Open {
 		t.Errorf("%+v", got)
 	}
-	follower(feed.Batch{Events: []feed.Event{{Place: feed.Place{Offset: 3, Time: time.Now()}, Added: []sparql.Pattern{{Subject: "<http://x/s>", Predicate: "<http://x/p>", Object: `"2030`}}}}})
+	follower(feed.Batch{Events: []feed.Event{{Place: feed.Place{Offset: 3, Time: time.Now()},
+		Added: []sparql.Pattern{{Subject: "<http://x/s>", Predicate: "<http://x/p>", Object: `"2030`}}}}})
 	if got := touches(); got["now"].Matched.Offset != 3 || !got["now"].Open {
 		t.Errorf("%+v", got)
 	}
@@ -74,7 +78,8 @@ func TestAQueryWithTheTimeIsNotProved(t *testing.T) {
 	if p := ledger.Proof(e, "now", time.Now()); !strings.Contains(p.Unprovable, "cannot be proved, because it calls NOW") {
 		t.Errorf("%+v", p)
 	}
-	v := proof.NewView(e, proof.Feed{Silence: time.Hour, Heard: place.Time, Head: place, Base: place, Members: map[string]uint64{"city": 1}}, 1, proof.Endpoint{}, place.Time)
+	v := proof.NewView(e, proof.Feed{Silence: time.Hour, Heard: place.Time, Head: place, Base: place,
+		Members: map[string]uint64{"city": 1}}, 1, proof.Endpoint{}, place.Time)
 	touch := proof.Touch{Feed: "wd", Reached: feed.Place{Offset: 1, Time: place.Time.Add(-time.Hour)}}
 	before := v.Assumed(place.Time, time.Second)
 	before.Assumed = place.Time

@@ -117,7 +117,8 @@ func (w *world) Execute(ctx context.Context, q *registry.Query, _ scheduler.Memo
 		n, _ := strconv.Atoi(strings.TrimPrefix(q.ID, "q"))
 		value = w.valueAt(n, next)
 	}
-	doc := fmt.Sprintf(`{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"%d","datatype":"http://www.w3.org/2001/XMLSchema#integer"}}]}}`, value)
+	doc := fmt.Sprintf(`{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"%d",`+
+		`"datatype":"http://www.w3.org/2001/XMLSchema#integer"}}]}}`, value)
 	r, err := diff.DecodeJSON([]byte(doc), diff.Select, diff.Options{})
 	if err != nil {
 		panic(err)
@@ -185,13 +186,15 @@ func (w *world) Follow(ctx context.Context, cursor string, take func(feed.Batch)
 func play(t *testing.T, seed uint64, w *world, length time.Duration) (proved, claims int, ledger *schedulertest.Memory) {
 	t.Helper()
 	w.r, w.begin = rand.New(rand.NewPCG(seed, 5)), time.Now()
-	e := registry.Endpoint{Name: "city", URL: "http://x/", Slot: "@every 10s", Budget: registry.Duration(4 * time.Second), Policy: "rr", Feed: "wd", Lag: registry.Duration(lagBound), Merge: registry.MergeOff}
+	e := registry.Endpoint{Name: "city", URL: "http://x/", Slot: "@every 10s", Budget: registry.Duration(4 * time.Second),
+		Policy: "rr", Feed: "wd", Lag: registry.Duration(lagBound), Merge: registry.MergeOff}
 	if w.told {
 		e.Position = position
 	}
 	ledger = &schedulertest.Memory{}
 	register := func(i int) {
-		q := registry.Query{ID: fmt.Sprint("q", i), Endpoint: "city", Form: diff.Select, Text: fmt.Sprintf("SELECT ?n { <http://x/Q%d> <http://x/p> ?n }", i), Holders: []registry.Holder{{Caller: "me"}}, CreatedAt: time.Now()}
+		q := registry.Query{ID: fmt.Sprint("q", i), Endpoint: "city", Form: diff.Select,
+			Text: fmt.Sprintf("SELECT ?n { <http://x/Q%d> <http://x/p> ?n }", i), Holders: []registry.Holder{{Caller: "me"}}, CreatedAt: time.Now()}
 		if err := ledger.Register(q); err != nil {
 			t.Error(err)
 		}
@@ -218,7 +221,8 @@ func play(t *testing.T, seed uint64, w *world, length time.Duration) (proved, cl
 			long := time.Duration(1+w.r.IntN(600)) * time.Second
 			w.mu.Unlock()
 			life, kill := context.WithTimeout(ctx, long)
-			f := follow.New(follow.Config{Definition: definition, Source: w, Ledger: ledger, Clock: sleeper{}, Endpoints: func() []string { return []string{"city"} }, Heard: m.Heard, Logger: slog.New(slog.DiscardHandler)})
+			f := follow.New(follow.Config{Definition: definition, Source: w, Ledger: ledger, Clock: sleeper{},
+				Endpoints: func() []string { return []string{"city"} }, Heard: m.Heard, Logger: slog.New(slog.DiscardHandler)})
 			if err := f.Run(life); err != nil {
 				t.Error(err)
 			}
@@ -265,7 +269,8 @@ func play(t *testing.T, seed uint64, w *world, length time.Duration) (proved, cl
 				w.mu.Unlock()
 				cancel()
 				done.Wait()
-				t.Fatalf("seed %d after %v: %s is said to be %d at %d and is %d: %+v", seed, time.Since(w.begin), id, results[id], p.Position.Offset, want, p)
+				t.Fatalf("seed %d after %v: %s is said to be %d at %d and is %d: %+v", seed, time.Since(w.begin), id, results[id],
+					p.Position.Offset, want, p)
 			}
 			w.mu.Unlock()
 		}
@@ -338,7 +343,8 @@ func TestLongProofsAreTrue(t *testing.T) {
 					w := &world{told: c.told, servers: c.servers}
 					proved, claims, ledger := play(t, seed, w, 40*time.Minute)
 					slots := len(ledger.Slots("city"))
-					t.Logf("%d of %d proved, %d changes, %d executions, %d if all were asked in %d slots", proved, claims, len(ledger.Changes()), w.asked, slots*entities, slots)
+					t.Logf("%d of %d proved, %d changes, %d executions, %d if all were asked in %d slots", proved, claims, len(ledger.Changes()),
+						w.asked, slots*entities, slots)
 					if proved < claims*c.least/100 {
 						t.Errorf("less than %d %% is proved", c.least)
 					}

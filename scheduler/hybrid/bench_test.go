@@ -51,7 +51,8 @@ func BenchmarkSlot(b *testing.B) {
 					w.rates = append(w.rates, []float64{0, 0.5, 0.02}[max(0, i%100-97)])
 					queries = append(queries, registry.Query{ID: fmt.Sprintf("q%07d", i)})
 				}
-				r, err := plan.NewReplay(plan.ReplayConfig{Policy: p, Rule: plan.RuleStrict, Budget: state.budget, Queries: queries, World: w, Ring: true})
+				r, err := plan.NewReplay(plan.ReplayConfig{Policy: p, Rule: plan.RuleStrict, Budget: state.budget, Queries: queries, World: w,
+					Ring: true})
 				if err != nil {
 					b.Fatal(err)
 				}

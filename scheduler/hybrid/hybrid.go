@@ -67,7 +67,8 @@ func Definition() policy.Definition {
 	return policy.Definition{
 		Name: "hybrid",
 		Params: []policy.Param{
-			{Name: "d", Default: "auto", Optional: true, Doc: "live slots that a query should wait at most, a target, unless a holder states max_staleness; auto: 265"},
+			{Name: "d", Default: "auto", Optional: true, Doc: "live slots that a query should wait at most, a target, unless a " +
+				"holder states max_staleness; auto: 265"},
 		},
 		Doc:    "worth of an execution per second from learnt change rates, and a price for waiting",
 		Source: "ours: a Whittle index with a price for waiting",

@@ -126,7 +126,8 @@ func (n *naive) choose(v *view) {
 	}
 	oldest := -1
 	for i, c := range n.all {
-		if n.due[i] == 0 && (oldest < 0 || cmp.Or(cmp.Compare(c.Stats.Last, n.all[oldest].Stats.Last), cmp.Compare(c.Query.ID, n.all[oldest].Query.ID)) < 0) {
+		if n.due[i] == 0 && (oldest < 0 || cmp.Or(cmp.Compare(c.Stats.Last, n.all[oldest].Stats.Last),
+			cmp.Compare(c.Query.ID, n.all[oldest].Query.ID)) < 0) {
 			oldest = i
 		}
 	}
@@ -135,7 +136,8 @@ func (n *naive) choose(v *view) {
 		if n.due[i] > 0 || c.Estimate <= n.m.Budget/2 || c.Median > n.m.Budget/4 || -n.keys[i].Value < n.price.second {
 			continue
 		}
-		if stuck < 0 || cmp.Or(cmp.Compare(n.keys[i].Value, n.keys[stuck].Value), cmp.Compare(c.Stats.Last, n.all[stuck].Stats.Last), cmp.Compare(c.Query.ID, n.all[stuck].Query.ID)) < 0 {
+		if stuck < 0 || cmp.Or(cmp.Compare(n.keys[i].Value, n.keys[stuck].Value), cmp.Compare(c.Stats.Last, n.all[stuck].Stats.Last),
+			cmp.Compare(c.Query.ID, n.all[stuck].Query.ID)) < 0 {
 			stuck = i
 		}
 	}
@@ -260,7 +262,8 @@ func TestRank(t *testing.T) {
 		var all []*policy.Candidate
 		for i := range rapid.IntRange(1, 150).Draw(t, "queries") {
 			c := &policy.Candidate{Query: registry.Query{ID: fmt.Sprintf("q%03d", i)}}
-			r.cost[c] = rapid.SampledFrom([]time.Duration{0, time.Millisecond, 20 * time.Millisecond, 21 * time.Millisecond, time.Second, 6 * time.Second}).Draw(t, "cost")
+			r.cost[c] = rapid.SampledFrom([]time.Duration{0, time.Millisecond, 20 * time.Millisecond, 21 * time.Millisecond, time.Second,
+				6 * time.Second}).Draw(t, "cost")
 			r.rate[c] = rapid.SampledFrom([]float64{0, 0, 0, 0.01, 0.2, 0.7, 1}).Draw(t, "rate")
 			c.Stats.Complete(p, policy.Sample{Elapsed: r.cost[c]})
 			c.Median, c.Estimate = r.cost[c], r.cost[c]
@@ -344,7 +347,8 @@ func TestRelatedAreBoosted(t *testing.T) {
 	var kept []string
 	run := func(slot uint64, c *policy.Candidate) {
 		c.Stats.Complete(p, policy.Sample{Slot: slot, Elapsed: time.Second, Changed: true})
-		l := p.Absorb(policy.Moment{Slot: slot, Shared: shared}, []*policy.Candidate{c}, func(c *policy.Candidate) []*policy.Candidate { return related[c] })
+		l := p.Absorb(policy.Moment{Slot: slot, Shared: shared}, []*policy.Candidate{c},
+			func(c *policy.Candidate) []*policy.Candidate { return related[c] })
 		shared, kept = l.Shared, nil
 		for _, x := range l.States {
 			x.Candidate.SetState(x.State)
@@ -390,7 +394,8 @@ func TestPrice(t *testing.T) {
 	if got := l.price(1<<20, 10*time.Second); got.second != 0.5 || math.Abs(got.wait-18000) > 1e-9 || got.long != 1 {
 		t.Errorf("the price is %v, want 0.5 and a wait of 18000", got)
 	}
-	if got, want := l.price(256, 10*time.Second), (price{second: 0.5, mean: 0.7, wait: 256, long: 1, late: float64(late * 256.)}); got != want {
+	if got, want := l.price(256, 10*time.Second), (price{second: 0.5, mean: 0.7, wait: 256, long: 1,
+		late: float64(late * 256.)}); got != want {
 		t.Errorf("the price is %v, want %v", got, want)
 	}
 	// 514 s in 100 slots are more than a third of 10 s: it takes 154.2 slots.
@@ -418,7 +423,8 @@ func TestPrice(t *testing.T) {
 func TestFirstExecutions(t *testing.T) {
 	p := Default()
 	var all []*policy.Candidate
-	for i, cost := range []time.Duration{30 * time.Millisecond, 40 * time.Millisecond, 20 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 3 * time.Second, 9 * time.Second} {
+	for i, cost := range []time.Duration{30 * time.Millisecond, 40 * time.Millisecond, 20 * time.Millisecond, 25 * time.Millisecond,
+		50 * time.Millisecond, 3 * time.Second, 9 * time.Second} {
 		c := &policy.Candidate{Query: registry.Query{ID: fmt.Sprint("q", i)}, Estimate: cost, Median: cost}
 		c.Stats.Complete(p, policy.Sample{Elapsed: cost})
 		all = append(all, c)
@@ -440,7 +446,8 @@ func TestFirstExecutions(t *testing.T) {
 	for _, x := range l.States {
 		x.Candidate.SetState(x.State)
 	}
-	if got := order(policy.Moment{Slot: 9, Budget: 10 * time.Second, Shared: l.Shared}); !slices.Equal(got, []string{"q2", "q3", "q0", "q1", "q4", "q5", "q6"}) {
+	if got := order(policy.Moment{Slot: 9, Budget: 10 * time.Second, Shared: l.Shared}); !slices.Equal(got,
+		[]string{"q2", "q3", "q0", "q1", "q4", "q5", "q6"}) {
 		t.Errorf("the next executions are in the order %v", got)
 	}
 }

@@ -108,7 +108,8 @@ func TestLearnTrust(t *testing.T) {
 	// in all.
 	empty := 0.98 / (0.98 + 4.5)
 	by, itself := 1-(empty*0.02+(1-empty)*0.5), 1-4.0/8*0.5
-	if want := 0.999 + 2*math.Log(by/itself); math.Abs(e.trust-want) > 1e-12 || math.Abs(e.came-2.94) > 1e-12 || math.Abs(e.meant-7.86) > 1e-12 {
+	if want := 0.999 + 2*math.Log(by/itself); math.Abs(e.trust-want) > 1e-12 || math.Abs(e.came-2.94) > 1e-12 ||
+		math.Abs(e.meant-7.86) > 1e-12 {
 		t.Errorf("trust %g, want %g; %g of %g came", e.trust, want, e.came, e.meant)
 	}
 	e = &endpointState{}

@@ -95,7 +95,8 @@ func TestTrust(t *testing.T) {
 		for i := range list {
 			list[i] = registry.Query{ID: fmt.Sprintf("q%04d", i)}
 		}
-		r, err := plan.NewReplay(plan.ReplayConfig{Policy: recorder{p.(hybrid.Policy), &shared}, Rule: plan.RuleStrict, Budget: time.Second, Queries: list, World: w, Ring: true})
+		r, err := plan.NewReplay(plan.ReplayConfig{Policy: recorder{p.(hybrid.Policy), &shared}, Rule: plan.RuleStrict,
+			Budget: time.Second, Queries: list, World: w, Ring: true})
 		if err != nil {
 			t.Fatal(err)
 		}

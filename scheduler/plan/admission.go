@@ -8,7 +8,8 @@ func (s *SlotBudget) MayStart() bool {
 	if s.offGrid() {
 		return len(s.runs) < s.width && s.offGridHas() && !s.spent()
 	}
-	return !s.alone && len(s.runs) < s.width && (s.p.waiting() > 0 || s.p.anyHinted() || s.p.claims.anyClaimed() || s.p.anyChecks() || searching(s.searches)) && !s.spent()
+	return !s.alone && len(s.runs) < s.width && (s.p.waiting() > 0 || s.p.anyHinted() || s.p.claims.anyClaimed() ||
+		s.p.anyChecks() || searching(s.searches)) && !s.spent()
 }
 
 // Next starts the next execution, which may bring others along, see Riders. It returns

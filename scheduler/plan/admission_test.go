@@ -136,7 +136,8 @@ func TestCharged(t *testing.T) {
 	if r == nil || r.c.Query.ID != "a" || r.limit != 7*time.Second || r.whole {
 		t.Errorf("first is %+v", r)
 	}
-	if a, whole := s.Finish(r, registry.Answer{Outcome: registry.Cut, Elapsed: 7 * time.Second}, false); whole || a.Elapsed != 7*time.Second || s.used != p.budget {
+	if a, whole := s.Finish(r, registry.Answer{Outcome: registry.Cut, Elapsed: 7 * time.Second}, false); whole ||
+		a.Elapsed != 7*time.Second || s.used != p.budget {
 		t.Errorf("cut by the rest of a budget counts as whole: %v, used %s", whole, s.used)
 	}
 }

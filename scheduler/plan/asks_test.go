@@ -335,7 +335,8 @@ func TestReplayMerges(t *testing.T) {
 				return 100*time.Millisecond + time.Duration(len(queries))*per
 			},
 		}
-		r, err := NewReplay(ReplayConfig{Policy: named(name), Rule: RuleStrict, Budget: budget, Queries: queries, World: seldom{}, First: 1, Ring: true, Merged: m})
+		r, err := NewReplay(ReplayConfig{Policy: named(name), Rule: RuleStrict, Budget: budget, Queries: queries, World: seldom{},
+			First: 1, Ring: true, Merged: m})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,7 +66,8 @@ func (p *Planner) Explain(query string, now time.Time) (x Place, ok bool) {
 		return x, true
 	}
 	if p.hints.has(c) && p.follows(c) {
-		x.next(TierHinted, "a hint says that it may have changed: those run at once if the last slot has left enough of its budget, and else before ranked ones, in at most a quarter of the budget")
+		x.next(TierHinted, "a hint says that it may have changed: those run at once if the last slot has left enough of its "+
+			"budget, and else before ranked ones, in at most a quarter of the budget")
 	} else if claim, ok := p.rounds.Wanted(c.Query.ID, now, p.slot); ok && p.claims.ranking != nil && p.claims.claimable(c) {
 		x.next(TierInterval, claim+": intervals go before ranked queries, in at most their share of the budget while others wait")
 	}
@@ -106,7 +107,8 @@ func (p *queues) placeReason(c *item, rank, of int) (code, why string) {
 	}
 	place := fmt.Sprintf("number %d of %d in the order of %s", rank, of, p.policy)
 	if r := repayment(p.debt, p.budget); !leads(p.debt-r, c.Estimate, p.budget-r) {
-		return CodeDebt, fmt.Sprintf("%s; %s, and waits until the debt of %s is repaid, %s a slot", place, need(c.Estimate, c.Estimate > c.Median), p.debt, p.budget/2)
+		return CodeDebt, fmt.Sprintf("%s; %s, and waits until the debt of %s is repaid, %s a slot", place,
+			need(c.Estimate, c.Estimate > c.Median), p.debt, p.budget/2)
 	}
 	return CodeOrder, place
 }
@@ -130,7 +132,8 @@ func (p *queues) ineligibleReason(c *item) (code, why string) {
 		return CodeTooSoon, fmt.Sprintf("its min_interval has not passed: not before %s", c.free(p.now).UTC().Format(time.RFC3339))
 	case proved:
 		if !p.view.Holds(*c.touch, c.Stats.Before) {
-			return CodeProved, fmt.Sprintf("an event of the feed %s may have changed it, but the endpoint's position says that its data lack that event", p.view.Name)
+			return CodeProved, fmt.Sprintf("an event of the feed %s may have changed it, but the endpoint's position says that its "+
+				"data lack that event", p.view.Name)
 		}
 		return CodeProved, fmt.Sprintf("the feed %s tells that nothing has changed its result, so it need not be asked", p.view.Name)
 	case notDue:

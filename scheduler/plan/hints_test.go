@@ -11,7 +11,8 @@ import (
 // TestMarkOutlivesIncompleteExecutions checks that only a complete execution removes
 // the mark of a hint.
 func TestMarkOutlivesIncompleteExecutions(t *testing.T) {
-	for _, o := range []registry.Outcome{registry.Failed, registry.Timeout, registry.Throttled, registry.Dropped, registry.Cut, registry.Changed} {
+	for _, o := range []registry.Outcome{registry.Failed, registry.Timeout, registry.Throttled, registry.Dropped, registry.Cut,
+		registry.Changed} {
 		p := New(named("rr"), time.Minute)
 		q, known := estimated("a", time.Second)
 		q.Text, q.Constants = "SELECT * { ?s <http://example.org/p> ?o }", []string{"http://example.org/p"}

@@ -109,7 +109,8 @@ func keepsDeadlines(t rapid.TB, budget time.Duration, w steady, limits []uint64,
 				last[i] = slot
 			}
 			if n > 0 && !stretched && slot-last[i] > n {
-				t.Fatalf("slot %d: query %d of %s, last run in %d, is past its limit of %d slots, and nothing is reported", slot, i, w.costs[i], last[i], n)
+				t.Fatalf("slot %d: query %d of %s, last run in %d, is past its limit of %d slots, and nothing is reported", slot, i,
+					w.costs[i], last[i], n)
 			}
 		}
 	}
@@ -135,7 +136,8 @@ func TestWaitIsLonger(t *testing.T) {
 			last[x.Query] = slot
 		})
 		if r.p.ranking.Stretch <= 1 {
-			t.Fatalf("slot %d: 200 queries of 0.2 s every 4 slots of a second need 10 times the budget, but the stretch is %g", slot, r.p.ranking.Stretch)
+			t.Fatalf("slot %d: 200 queries of 0.2 s every 4 slots of a second need 10 times the budget, but the stretch is %g", slot,
+				r.p.ranking.Stretch)
 		}
 	}
 	for i, l := range last {
@@ -170,7 +172,8 @@ func TestOthersDeadlines(t *testing.T) {
 		queries = append(queries, q)
 		w.costs, w.rates = append(w.costs, cost), append(w.rates, []float64{0, 1}[i%2])
 	}
-	r, err := NewReplay(ReplayConfig{Policy: p, Rule: RuleStrict, Budget: 10 * time.Second, Queries: queries, World: w, Ring: true, Lead: time.Hour})
+	r, err := NewReplay(ReplayConfig{Policy: p, Rule: RuleStrict, Budget: 10 * time.Second, Queries: queries, World: w, Ring: true,
+		Lead: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

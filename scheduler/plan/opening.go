@@ -66,7 +66,8 @@ func (o *Opening) Refusal(tier string, estimate time.Duration, cut bool) string 
 	case estimate > 0 && (estimate > room || !o.grants(room)):
 		return need(estimate, cut) + ", more than was left when its turn came"
 	case front && !o.grants(o.front) && o.grants(o.ranked):
-		return fmt.Sprintf("the half of the budget that %s may use was used up before its turn", map[string]string{TierNew: "new queries", TierRefresh: "refreshes"}[tier])
+		return fmt.Sprintf("the half of the budget that %s may use was used up before its turn",
+			map[string]string{TierNew: "new queries", TierRefresh: "refreshes"}[tier])
 	case !o.grants(room):
 		return "the budget was used up before its turn"
 	}

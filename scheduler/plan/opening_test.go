@@ -41,7 +41,8 @@ func TestRefusalAgreesWithNext(t *testing.T) {
 			}
 			waited++
 			if why := o.Refusal(c.tier, c.Estimate, false); why == "" {
-				t.Fatalf("seed %d, %d at a time, costs %v: no reason for query %s, which needs %s, with %+v left", seed, width, costs, c.Query.ID, c.Estimate, o)
+				t.Fatalf("seed %d, %d at a time, costs %v: no reason for query %s, which needs %s, with %+v left", seed, width, costs,
+					c.Query.ID, c.Estimate, o)
 			}
 		}
 		if _, fresh := begun(width, costs...); fresh != nil {
@@ -72,7 +73,8 @@ func TestRefusalAfterACut(t *testing.T) {
 		}
 	}
 	o := Opening{budget: 10 * time.Second, ranked: 2 * time.Second}
-	for cut, want := range map[bool]string{true: "it was cut after 5s and needs longer, more than was left when its turn came", false: "it needs about 5s, more than was left when its turn came"} {
+	for cut, want := range map[bool]string{true: "it was cut after 5s and needs longer, more than was left when its turn came",
+		false: "it needs about 5s, more than was left when its turn came"} {
 		if got := o.Refusal(TierRanked, 5*time.Second, cut); got != want {
 			t.Errorf("cut %v: %s", cut, got)
 		}

@@ -95,7 +95,8 @@ func (n *naive) orders(slot uint64) (front, ranked []*plain) {
 		if a.wanted() {
 			return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.id, b.id))
 		}
-		return cmp.Or(cmp.Compare(a.notBefore, b.notBefore), cmp.Compare(a.created, b.created), cmp.Compare(a.last, b.last), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.notBefore, b.notBefore), cmp.Compare(a.created, b.created), cmp.Compare(a.last, b.last),
+			cmp.Compare(a.id, b.id))
 	})
 	slices.SortFunc(ranked, func(a, b *plain) int {
 		if c := refreshFirst(a, b); c != 0 {
@@ -266,7 +267,8 @@ func slotOf(t *rapid.T, p *Planner, slot uint64, play func(id string) (time.Dura
 
 // slotWithin plays one slot of the real planner in the same way as the loop, with one
 // execution at a time.
-func slotWithin(t *rapid.T, p *Planner, slot uint64, timeout time.Duration, play func(id string) (time.Duration, registry.Outcome)) (starts []string) {
+func slotWithin(t *rapid.T, p *Planner, slot uint64, timeout time.Duration, play func(id string) (time.Duration,
+	registry.Outcome)) (starts []string) {
 	now := time.Unix(int64(slot)*1000, 0)
 	p.begin(slot, now, 0)
 	s := newSlotBudget(p, 1, timeout, 0)
@@ -353,7 +355,8 @@ func testRule(t *testing.T, name string) {
 			}
 		}
 		register(rapid.IntRange(1, 12).Draw(t, "queries"))
-		cost := rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, time.Second, 3 * time.Second, 5 * time.Second, 6 * time.Second, 10 * time.Second, 11 * time.Second, 15 * time.Second, 25 * time.Second})
+		cost := rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, time.Second, 3 * time.Second, 5 * time.Second,
+			6 * time.Second, 10 * time.Second, 11 * time.Second, 15 * time.Second, 25 * time.Second})
 		for slot := uint64(1); slot <= 25; slot++ {
 			if rapid.IntRange(0, 9).Draw(t, "more") == 0 {
 				register(2)

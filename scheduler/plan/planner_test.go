@@ -133,20 +133,29 @@ func TestEligibility(t *testing.T) {
 		}, nil, 120, 179, TierRanked},
 		{"no holder", "rr", func(q *registry.Query) { q.Holders = nil }, nil, -1, 0, ""},
 		{"min_interval of three slots", "rr", func(q *registry.Query) { q.Holders[0].MinInterval = minutes(3) }, nil, 3, 0, TierRanked},
-		{"min_interval and a refresh", "rr", func(q *registry.Query) { q.Holders[0].MinInterval, q.Refreshes = minutes(3), 1 }, nil, 1, 0, TierRefresh},
+		{"min_interval and a refresh", "rr", func(q *registry.Query) { q.Holders[0].MinInterval, q.Refreshes = minutes(3), 1 }, nil, 1,
+			0, TierRefresh},
 		{"refresh served", "rr", func(q *registry.Query) { q.Refreshes = 4 }, func(s *policy.Stats) { s.Served = 4 }, 1, 0, TierRanked},
 		{"backing off", "rr", nil, func(s *policy.Stats) { s.Failures, s.NotBefore = 4, 5+8 }, 8, 0, TierRanked},
-		{"backing off, refreshed", "rr", func(q *registry.Query) { q.Refreshes = 1 }, func(s *policy.Stats) { s.Failures, s.NotBefore = 4, 5+8 }, 1, 0, TierRefresh},
-		{"cut out, refreshed", "rr", func(q *registry.Query) { q.Refreshes = 1 }, func(s *policy.Stats) { s.Cuts, s.NotBefore = 2, 5+4 }, 4, 0, TierRefresh},
+		{"backing off, refreshed", "rr", func(q *registry.Query) { q.Refreshes = 1 },
+			func(s *policy.Stats) { s.Failures, s.NotBefore = 4, 5+8 }, 1, 0, TierRefresh},
+		{"cut out, refreshed", "rr", func(q *registry.Query) { q.Refreshes = 1 }, func(s *policy.Stats) {
+			s.Cuts, s.NotBefore = 2,
+				5+4
+		}, 4, 0, TierRefresh},
 		{"not due", "ttl:max=32:reset", nil, func(s *policy.Stats) { s.State = []float64{7} }, 7, 0, TierRanked},
-		{"not due, refreshed", "ttl:max=32:reset", func(q *registry.Query) { q.Refreshes = 1 }, func(s *policy.Stats) { s.State = []float64{7} }, 1, 0, TierRefresh},
+		{"not due, refreshed", "ttl:max=32:reset", func(q *registry.Query) { q.Refreshes = 1 },
+			func(s *policy.Stats) { s.State = []float64{7} }, 1, 0, TierRefresh},
 		// max_staleness of 5 min would run out between the slots of minute 4 and 6:
 		// at minute 4 the next one is exactly at 5, in time.
-		{"max_staleness", "ttl:max=32:reset", func(q *registry.Query) { q.Holders[0].MaxStaleness = minutes(5) }, func(s *policy.Stats) { s.State = []float64{7} }, 4, 0, TierRanked},
-		{"max_staleness later than due", "ttl:max=32:reset", func(q *registry.Query) { q.Holders[0].MaxStaleness = minutes(50) }, func(s *policy.Stats) { s.State = []float64{7} }, 7, 0, TierRanked},
+		{"max_staleness", "ttl:max=32:reset", func(q *registry.Query) { q.Holders[0].MaxStaleness = minutes(5) },
+			func(s *policy.Stats) { s.State = []float64{7} }, 4, 0, TierRanked},
+		{"max_staleness later than due", "ttl:max=32:reset", func(q *registry.Query) { q.Holders[0].MaxStaleness = minutes(50) },
+			func(s *policy.Stats) { s.State = []float64{7} }, 7, 0, TierRanked},
 		{"new", "ttl:max=32:reset", nil, func(s *policy.Stats) { *s = policy.Stats{} }, 1, 0, TierNew},
 		{"new, cut in its tier", "rr", nil, func(s *policy.Stats) { *s = policy.Stats{Floor: time.Second} }, 1, 0, TierRanked},
-		{"dear refresh", "rr", func(q *registry.Query) { q.Refreshes = 1 }, func(s *policy.Stats) { s.Floor = 6 * time.Second }, 1, 0, TierRefresh},
+		{"dear refresh", "rr", func(q *registry.Query) { q.Refreshes = 1 }, func(s *policy.Stats) { s.Floor = 6 * time.Second }, 1, 0,
+			TierRefresh},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			chosen, err := parse(c.policy)
@@ -327,7 +336,8 @@ func TestSlotCostsWhatItExecutes(t *testing.T) {
 		return cost{float64(keys) / 2 / float64(executed), allocs / float64(executed)}
 	}
 	small, large := each(1_000), each(50_000)
-	t.Logf("per execution: %.1f keys and %.1f allocations among 1,000, %.1f and %.1f among 50,000", small.keys, small.allocs, large.keys, large.allocs)
+	t.Logf("per execution: %.1f keys and %.1f allocations among 1,000, %.1f and %.1f among 50,000", small.keys, small.allocs,
+		large.keys, large.allocs)
 	if large.keys > small.keys*1.1 || large.allocs > small.allocs*1.5+1 || large.keys > 3 {
 		t.Error("a slot among many queries costs more than what it executes")
 	}

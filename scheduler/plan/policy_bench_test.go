@@ -62,7 +62,8 @@ func throng(tb testing.TB, p policy.Policy, n int) *Replay {
 	for i := range n {
 		queries[i] = query(fmt.Sprintf("q%07d", i))
 	}
-	play, err := NewReplay(ReplayConfig{Policy: p, Rule: RuleStrict, Budget: math.MaxInt64 / 4, Queries: queries, World: steadily{}, Ring: true})
+	play, err := NewReplay(ReplayConfig{Policy: p, Rule: RuleStrict, Budget: math.MaxInt64 / 4, Queries: queries, World: steadily{},
+		Ring: true})
 	if err != nil {
 		tb.Fatal(err)
 	}

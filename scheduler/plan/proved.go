@@ -58,7 +58,8 @@ func (p Proofs) Set(view *proof.View, told bool, lag time.Duration) {
 	if view != nil {
 		p.refusal = view.Refusal()
 	}
-	if was != nil && view != nil && was.Feed.Numbering == view.Feed.Numbering && was.Feed.Source == view.Feed.Source && was.Feed.Head != (feed.Place{}) {
+	if was != nil && view != nil && was.Feed.Numbering == view.Feed.Numbering && was.Feed.Source == view.Feed.Source &&
+		was.Feed.Head != (feed.Place{}) {
 		p.first = was.Feed.Head
 		p.first.Time = p.first.Time.Add(-view.Feed.Disorder)
 		if p.first.Offset > 0 {
@@ -173,7 +174,8 @@ func (p *queues) proves(c *item) bool {
 	if p.view.Holds(*c.touch, c.Stats.Before) {
 		return true
 	}
-	return len(c.pending) > 0 && p.view.Knows(p.position) && !p.view.Includes(p.position, c.pending[0]) && p.view.HoldsUntil(c.pending[0], *c.touch, c.Stats.Before)
+	return len(c.pending) > 0 && p.view.Knows(p.position) && !p.view.Includes(p.position, c.pending[0]) &&
+		p.view.HoldsUntil(c.pending[0], *c.touch, c.Stats.Before)
 }
 
 // noteProved adds a query to the list of proved ones, or removes it.

@@ -120,7 +120,8 @@ func TestReplayRemembersCuts(t *testing.T) {
 		}
 		return times
 	}
-	w := played{times: [][]time.Duration{ms(0, 3, 0), ms(0, 5, 3), ms(0, 0, 4)}, changed: [][]bool{make([]bool, 3), make([]bool, 3), make([]bool, 3)}}
+	w := played{times: [][]time.Duration{ms(0, 3, 0), ms(0, 5, 3), ms(0, 0, 4)}, changed: [][]bool{make([]bool, 3), make([]bool, 3),
+		make([]bool, 3)}}
 	// Slot 1: 0 and 2 take 3 ms, so 1 is cut after 4, which is its estimate now.
 	// Slot 2: 0 and 2 take 4 ms, and 4 do not fit the 3 that are left.
 	for _, ranked := range []bool{false, true} {

@@ -82,7 +82,8 @@ func satisfied(updates, executions []uint64, x int) (met, all int) {
 func TestSatisfyFewExecutions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	const slots = 6000
-	r := rhythm{poisson(rng, slots, func(uint64) float64 { return 1.0 / 24 }), nil, poisson(rng, slots, func(uint64) float64 { return 1.0 / 3 })}
+	r := rhythm{poisson(rng, slots, func(uint64) float64 { return 1.0 / 24 }), nil,
+		poisson(rng, slots, func(uint64) float64 { return 1.0 / 3 })}
 	ran := r.executions(t, "sup", slots, nil)
 	for _, q := range []int{0, 2} {
 		updates, n := len(r[q]), len(ran[q])

@@ -81,7 +81,8 @@ func TestDocumentedPolicy(t *testing.T) {
 	cheap := p.Key(candidate(9, policy.Sample{Elapsed: time.Second, Changed: true})) // 1 change in 1 s
 	dear := p.Key(candidate(9, policy.Sample{Elapsed: 4 * time.Second, Changed: true}))
 	old, new := p.Key(candidate(3, policy.Sample{Elapsed: time.Second})), p.Key(candidate(5))
-	if cheap != (policy.Key{Value: -1}) || dear != (policy.Key{Value: -0.25}) || old != (policy.Key{Class: 1, Value: 3}) || new != (policy.Key{Class: 1, Value: 5}) {
+	if cheap != (policy.Key{Value: -1}) || dear != (policy.Key{Value: -0.25}) || old != (policy.Key{Class: 1, Value: 3}) ||
+		new != (policy.Key{Class: 1, Value: 5}) {
 		t.Errorf("cheap %v, dear %v, old %v, new %v", cheap, dear, old, new)
 	}
 }

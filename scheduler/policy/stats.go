@@ -31,9 +31,11 @@ type Stats struct {
 	Outdated   uint32        `json:"outdated,omitempty"`   // answers since then that were rejected because of their Age
 	Absurd     uint32        `json:"absurd,omitempty"`     // complete answers in a row with an Age that cannot be true, at most doubts
 
-	Changes  uint64            `json:"changes"`          // without the baseline
-	Policy   string            `json:"policy,omitempty"` // spelling of the policy that State belongs to
-	Position registry.Position `json:"position"`         // set by the ledger; Record ignores an outcome whose epoch is not the query's, because that query was removed
+	Changes uint64 `json:"changes"`          // without the baseline
+	Policy  string `json:"policy,omitempty"` // spelling of the policy that State belongs to
+	// Position is set by the ledger. Record ignores an outcome whose epoch is not the query's, because that
+	// query was removed.
+	Position registry.Position `json:"position"`
 	Hash     string            `json:"hash"`
 	// Fingerprint is the fingerprint of the result with this Hash; comparing it is
 	// faster. It is not stored: it is zero after a restart until an answer is decoded.

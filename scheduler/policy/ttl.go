@@ -20,7 +20,8 @@ func ttlDefinition() Definition {
 		Name: "ttl",
 		Params: []Param{
 			{Name: "max", Default: "32", Doc: "longest time to live, in slots"},
-			{Name: "on", Default: "reset", Values: []string{"reset", "half"}, Doc: "what a change does to the time to live: back to one slot, or half of it"},
+			{Name: "on", Default: "reset", Values: []string{"reset", "half"}, Doc: "what a change does to the time to live: back to " +
+				"one slot, or half of it"},
 		},
 		Doc:    "time to live: doubled by every execution without a change, cut back by a change",
 		Source: "Knuth, Hartig, Sack 2016, section 4",

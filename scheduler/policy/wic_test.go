@@ -42,7 +42,8 @@ func gainOf(u wic.Urgency, l wic.Life, pi float64, tau int) (g float64) {
 // take precedence over the policy's, and ties go by age.
 func TestLawCollectorOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, err := Parse(Definitions(), rapid.SampledFrom([]string{"wic", "wic:urgency=exp,0.5:life=append", "wic:urgency=sliding,4:life=window,9"}).Draw(t, "policy"))
+		p, err := Parse(Definitions(), rapid.SampledFrom([]string{"wic", "wic:urgency=exp,0.5:life=append",
+			"wic:urgency=sliding,4:life=window,9"}).Draw(t, "policy"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,13 +143,15 @@ func TestCollectorLeavesOut(t *testing.T) {
 
 // The spellings that the registry accepts are those that the policies parse.
 func TestUrgencyAndLifeSpellings(t *testing.T) {
-	for _, s := range []string{"uniform", "exp,0", "exp,1", "exp,0.25", "exp,1.0", "sliding,0", "sliding,999999", "exp,2", "exp", "sliding,x", "sliding,-1", "uniform,1", "exp,1.5", "exp,.", "soon"} {
+	for _, s := range []string{"uniform", "exp,0", "exp,1", "exp,0.25", "exp,1.0", "sliding,0", "sliding,999999", "exp,2", "exp",
+		"sliding,x", "sliding,-1", "uniform,1", "exp,1.5", "exp,.", "soon"} {
 		_, err := wic.ParseUrgency(s)
 		if known := registry.CheckUrgency(s) == nil; known != (err == nil) {
 			t.Errorf("urgency %q: the registry takes it: %v; the policy says %v", s, known, err)
 		}
 	}
-	for _, s := range []string{"append", "overwrite", "window,0", "window,999999", "changes,1", "changes,64", "changes,65", "changes,0", "window", "window,-1", "append,1", "forever"} {
+	for _, s := range []string{"append", "overwrite", "window,0", "window,999999", "changes,1", "changes,64", "changes,65",
+		"changes,0", "window", "window,-1", "append,1", "forever"} {
 		_, err := wic.ParseLife(s)
 		if known := registry.CheckLife(s) == nil; known != (err == nil) {
 			t.Errorf("life %q: the registry takes it: %v; the policy says %v", s, known, err)

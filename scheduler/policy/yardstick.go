@@ -53,7 +53,8 @@ func Yardsticks() []Definition {
 		return d
 	}
 	return []Definition{
-		yards(Definition{Name: "cv", Doc: "clairvoyant: only what has changed, stale longest first", Source: "Knuth, Hartig, Sack 2016, section 4"}, oldest),
+		yards(Definition{Name: "cv", Doc: "clairvoyant: only what has changed, stale longest first",
+			Source: "Knuth, Hartig, Sack 2016, section 4"}, oldest),
 		yards(Definition{Name: "edf", Doc: "clairvoyant: only what has changed, what changes again first first",
 			Source: "Liu, Layland 1973, section 7: earliest deadline first"}, deadline),
 		yards(Definition{Name: "rates", Doc: "knows how often each result changes, but not when",

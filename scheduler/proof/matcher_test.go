@@ -24,7 +24,8 @@ func pick(r *rand.Rand, open bool, list ...string) string {
 
 var (
 	subjects = []string{
-		"<http://x/entity/Q1>", "<http://x/entity/Q2>", "<http://x/entity/Q42>", "<http://x/entity/Q042>", "<http://x/entity/P1>", "<http://x/entity/>",
+		"<http://x/entity/Q1>", "<http://x/entity/Q2>", "<http://x/entity/Q42>", "<http://x/entity/Q042>", "<http://x/entity/P1>",
+		"<http://x/entity/>",
 		"<http://y/12>", "<http://x/entity/statement/Q1-5>", "<urn:x>", "<http://x/entity>", "<http://x/entity/Q99999999999999999999999>",
 	}
 	verbs   = []string{"<http://x/p>", "<http://x/q>", "<http://x/r>"}
@@ -126,12 +127,18 @@ func TestMatcherFindsWhatReachSays(t *testing.T) {
 	}
 }
 
-const wikidata = `PREFIX wd: <http://www.wikidata.org/entity/> PREFIX wdt: <http://www.wikidata.org/prop/direct/> PREFIX p: <http://www.wikidata.org/prop/>
-PREFIX ps: <http://www.wikidata.org/prop/statement/> PREFIX pq: <http://www.wikidata.org/prop/qualifier/> PREFIX bd: <http://www.bigdata.com/rdf#>
-PREFIX psv: <http://www.wikidata.org/prop/statement/value/> PREFIX schema: <http://schema.org/> PREFIX wds: <http://www.wikidata.org/entity/statement/>
-PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#> PREFIX wikibase: <http://wikiba.se/ontology#> PREFIX skos: <http://www.w3.org/2004/02/skos/core#>
-PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> PREFIX owl: <http://www.w3.org/2002/07/owl#> PREFIX prov: <http://www.w3.org/ns/prov#> PREFIX wdtn: <http://www.wikidata.org/prop/direct-normalized/>
-PREFIX ontolex: <http://www.w3.org/ns/lemon/ontolex#> PREFIX dct: <http://purl.org/dc/terms/> PREFIX geo: <http://www.opengis.net/ont/geosparql#> PREFIX wdno: <http://www.wikidata.org/prop/novalue/>
+const wikidata = `PREFIX wd: <http://www.wikidata.org/entity/> PREFIX wdt: <http://www.wikidata.org/prop/direct/> PREFIX ` +
+	`p: <http://www.wikidata.org/prop/>
+PREFIX ps: <http://www.wikidata.org/prop/statement/> PREFIX pq: <http://www.wikidata.org/prop/qualifier/> PREFIX bd: ` +
+	`<http://www.bigdata.com/rdf#>
+PREFIX psv: <http://www.wikidata.org/prop/statement/value/> PREFIX schema: <http://schema.org/> PREFIX wds: ` +
+	`<http://www.wikidata.org/entity/statement/>
+PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#> PREFIX wikibase: <http://wikiba.se/ontology#> PREFIX skos: ` +
+	`<http://www.w3.org/2004/02/skos/core#>
+PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> PREFIX owl: <http://www.w3.org/2002/07/owl#> PREFIX prov: ` +
+	`<http://www.w3.org/ns/prov#> PREFIX wdtn: <http://www.wikidata.org/prop/direct-normalized/>
+PREFIX ontolex: <http://www.w3.org/ns/lemon/ontolex#> PREFIX dct: <http://purl.org/dc/terms/> PREFIX geo: ` +
+	`<http://www.opengis.net/ont/geosparql#> PREFIX wdno: <http://www.wikidata.org/prop/novalue/>
 `
 
 // TestMatcherOfRealQueries makes events of the entities, and compares them for the queries, of the

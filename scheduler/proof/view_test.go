@@ -136,7 +136,8 @@ func TestDataAreReplaced(t *testing.T) {
 // Times that cannot be true prove nothing.
 func TestTimesAreBounded(t *testing.T) {
 	var f Feed
-	b := feed.Batch{Events: []feed.Event{{Place: at(1)}, {Place: feed.Place{Offset: 2, Time: noon.AddDate(4, 0, 0)}}, {Place: feed.Place{Offset: 3, Time: time.Unix(0, 0)}}}, Head: feed.Place{Time: noon.AddDate(9, 0, 0)}}
+	b := feed.Batch{Events: []feed.Event{{Place: at(1)}, {Place: feed.Place{Offset: 2, Time: noon.AddDate(4, 0, 0)}},
+		{Place: feed.Place{Offset: 3, Time: time.Unix(0, 0)}}}, Head: feed.Place{Time: noon.AddDate(9, 0, 0)}}
 	if f.Take(&b, at(10).Time); f.Head.Time.After(at(10).Time) || f.Disorder > time.Minute {
 		t.Errorf("%+v", f)
 	}

@@ -80,7 +80,8 @@ func states(list []registry.Round) (out []string) {
 func TestRoundIsCaptured(t *testing.T) {
 	tracker := rounds.New(found{})
 	on := registry.When{Changed: "q_a"}
-	load(tracker, registry.Profile{ID: "p", Window: slots(2), Budget: registry.Duration(2 * time.Second), Items: []registry.Item{{Query: "q_b", When: on}, {Query: "q_c", When: on}}})
+	load(tracker, registry.Profile{ID: "p", Window: slots(2), Budget: registry.Duration(2 * time.Second),
+		Items: []registry.Item{{Query: "q_b", When: on}, {Query: "q_c", When: on}}})
 	begin(tracker, 1)
 	mrsf := interval.Ranking{Kind: interval.MRSF}
 	if claims := tracker.Claims(mrsf); claims != nil || tracker.Stale() {
@@ -123,7 +124,8 @@ func TestRoundExpires(t *testing.T) {
 		tracker.EndSlot(noon.Add(time.Hour), func(string) string { return fmt.Sprint("missed in slot ", slot) })
 	}
 	u := tracker.Drain()
-	if len(u.Rounds) != 1 || u.Rounds[0].State != registry.RoundExpired || u.Rounds[0].Reason != "q_a: missed in slot 5" || u.Rounds[0].EndedSlot != 6 {
+	if len(u.Rounds) != 1 || u.Rounds[0].State != registry.RoundExpired || u.Rounds[0].Reason != "q_a: missed in slot 5" ||
+		u.Rounds[0].EndedSlot != 6 {
 		t.Errorf("%+v", u.Rounds)
 	}
 }
@@ -180,7 +182,8 @@ func TestExpectationBySlots(t *testing.T) {
 	}
 	tracker := rounds.New(f)
 	when := registry.When{Predicted: true}
-	load(tracker, registry.Profile{ID: "p", Window: slots(3), Items: []registry.Item{{Query: "q_a", When: when}, {Query: "q_gone", When: when}}})
+	load(tracker, registry.Profile{ID: "p", Window: slots(3), Items: []registry.Item{{Query: "q_a", When: when},
+		{Query: "q_gone", When: when}}})
 	var opened []uint64
 	for slot := uint64(61); slot <= 80; slot++ {
 		begin(tracker, slot)

@@ -101,7 +101,8 @@ func testNumbering(t *testing.T, b *bench) {
 			epoch = c[0].Epoch
 		}
 		if c[0].Query != q.ID || c[0].Endpoint != alpha || c[0].Prev != i-1 || c[0].Seq != i || c[0].Epoch != epoch || epoch == "" ||
-			c[0].Baseline != (i == 1) || c[0].Slot != i || c[0].Delta == nil || !c[0].CheckedAt.Equal(start.Add(time.Duration(i)*time.Minute-time.Second)) {
+			c[0].Baseline != (i == 1) || c[0].Slot != i || c[0].Delta == nil ||
+			!c[0].CheckedAt.Equal(start.Add(time.Duration(i)*time.Minute-time.Second)) {
 			t.Errorf("change %d is %+v", i, c[0])
 		}
 		b.same("position", b.entry(alpha, q.ID).Stats.Position, registry.Position{Epoch: epoch, Seq: i})
@@ -159,7 +160,8 @@ func testStats(t *testing.T, b *bench) {
 	at := start.Add(time.Hour)
 	o.Stats = policy.Stats{
 		Last: 7, Executions: 90, Changes: 11, Hash: o.Result.Hash(), Rows: 1, CheckedAt: at, ChangedAt: at.Add(-time.Minute),
-		LastRun:  policy.Run{Slot: 7, At: at, Elapsed: 1500 * time.Millisecond, Outcome: registry.Changed, Error: "e", Why: plan.TierNew, How: policy.HowProbe},
+		LastRun: policy.Run{Slot: 7, At: at, Elapsed: 1500 * time.Millisecond, Outcome: registry.Changed, Error: "e",
+			Why: plan.TierNew, How: policy.HowProbe},
 		Failures: 3, Cuts: 2, NotBefore: 12, Floor: 3 * time.Second, Policy: "ttl:max=32:reset", State: []float64{4, -0.5}, Served: 9,
 		Memory: scheduler.Memory{Body: [2]uint64{1 << 63, 2}, ETag: `"abc"`, LastModified: "Fri, 20 Nov 2026 09:00:00 GMT"},
 	}

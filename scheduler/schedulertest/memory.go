@@ -142,7 +142,8 @@ func (m *Memory) Replace(endpoint string) {
 func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := scheduler.News{Revision: m.revision, Space: 1 + m.replaced[endpoint], Health: m.health[endpoint], Edited: m.edits[endpoint], Policy: m.policies[endpoint]}
+	n := scheduler.News{Revision: m.revision, Space: 1 + m.replaced[endpoint], Health: m.health[endpoint], Edited: m.edits[endpoint],
+		Policy: m.policies[endpoint]}
 	if s := m.slots[endpoint]; len(s) > 0 {
 		n.Last = s[len(s)-1]
 	}
@@ -158,7 +159,8 @@ func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 		n.Profiles = m.wants(endpoint)
 		for _, x := range n.Profiles {
 			for _, i := range x.Profile.Items {
-				if k, ok := m.models[i.Query]; ok && i.When.Predicted && !slices.ContainsFunc(n.Models, func(o rounds.Model) bool { return o.Query == i.Query }) {
+				if k, ok := m.models[i.Query]; ok && i.When.Predicted && !slices.ContainsFunc(n.Models,
+					func(o rounds.Model) bool { return o.Query == i.Query }) {
 					n.Models = append(n.Models, k)
 				}
 			}

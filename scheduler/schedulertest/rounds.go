@@ -76,9 +76,11 @@ func testProfiles(t *testing.T, b *bench) {
 
 func opened(p registry.Profile, number uint64, slot uint64) registry.Round {
 	at := start.Add(time.Duration(slot) * time.Minute)
-	r := registry.Round{Profile: p.ID, Number: number, State: registry.RoundOpen, OpenedAt: at, Slot: slot, Trigger: registry.Cause{Query: p.Items[0].Query}}
+	r := registry.Round{Profile: p.ID, Number: number, State: registry.RoundOpen, OpenedAt: at, Slot: slot,
+		Trigger: registry.Cause{Query: p.Items[0].Query}}
 	for _, i := range p.Items {
-		r.Intervals = append(r.Intervals, registry.Interval{Query: i.Query, From: at, First: slot, Last: slot + 3, Cause: registry.Cause{Query: p.Items[0].Query}})
+		r.Intervals = append(r.Intervals, registry.Interval{Query: i.Query, From: at, First: slot, Last: slot + 3,
+			Cause: registry.Cause{Query: p.Items[0].Query}})
 	}
 	return r
 }
@@ -104,7 +106,8 @@ func testRounds(t *testing.T, b *bench) {
 		t.Fatalf("after the opening: %+v", n)
 	}
 	at := b.entry(alpha, q.ID).Stats.Position
-	if x := n.Open[0]; x.Trigger.Position != at || x.Intervals[0].Done == nil || x.Intervals[0].Done.Position != at || x.Intervals[1].Done != nil || x.Intervals[1].Cause.Position != at {
+	if x := n.Open[0]; x.Trigger.Position != at || x.Intervals[0].Done == nil || x.Intervals[0].Done.Position != at ||
+		x.Intervals[1].Done != nil || x.Intervals[1].Cause.Position != at {
 		t.Errorf("the open round: %+v, want positions %v", x, at)
 	}
 	// The first query changes again; the positions that captured its interval stay.
@@ -160,7 +163,8 @@ func testModels(t *testing.T, b *bench) {
 	p := PairProfile("p_1", q, r)
 	p.Items[0].When = registry.When{Predicted: true}
 	b.want(p)
-	m := []rounds.Model{{Query: q.ID, Week: update.Week{All: update.Counter{Updates: 3, Watched: 7}}}, {Query: r.ID, Week: update.Week{All: update.Counter{Updates: 1}}}}
+	m := []rounds.Model{{Query: q.ID, Week: update.Week{All: update.Counter{Updates: 3, Watched: 7}}},
+		{Query: r.ID, Week: update.Week{All: update.Counter{Updates: 1}}}}
 	m[0].Week.Hour[9].Updates = 2
 	b.record(alpha, scheduler.Batch{Models: append(m, rounds.Model{Query: "q_gone"})})
 	b.same("the models", b.since(alpha, 0).Models, m[:1])
@@ -191,7 +195,8 @@ func testExpectations(t *testing.T, b *bench) {
 	end.State, end.EndedAt, end.EndedSlot = registry.RoundCaptured, at.Add(time.Minute), 6
 	b.record(alpha, scheduler.Batch{Slot: &scheduler.Slot{Number: 6}, Rounds: []registry.Round{end}})
 	n := b.since(alpha, 0).Profiles[0]
-	if len(n.Expected) != 2 || n.Expected[0].Slot != 2 || !n.Expected[0].At.Equal(first.OpenedAt) || n.Expected[1].Slot != 5 || !n.Expected[1].At.Equal(at) {
+	if len(n.Expected) != 2 || n.Expected[0].Slot != 2 || !n.Expected[0].At.Equal(first.OpenedAt) || n.Expected[1].Slot != 5 ||
+		!n.Expected[1].At.Equal(at) {
 		t.Errorf("expected %+v", n.Expected)
 	}
 }

@@ -49,7 +49,8 @@ func replay(t *testing.T, spelling string, budget time.Duration, w steady) *plan
 	for i := range queries {
 		queries[i] = registry.Query{ID: fmt.Sprintf("q%06d", i), Constants: []string{fmt.Sprint("urn:", i%3)}}
 	}
-	r, err := plan.NewReplay(plan.ReplayConfig{Policy: parse(t, spelling), Rule: plan.RuleStrict, Budget: budget, Queries: queries, World: w, Ring: true})
+	r, err := plan.NewReplay(plan.ReplayConfig{Policy: parse(t, spelling), Rule: plan.RuleStrict, Budget: budget, Queries: queries,
+		World: w, Ring: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,10 +124,12 @@ func TestShadowIsUncertain(t *testing.T) {
 		t.Errorf("playing what was recorded: %+v", got)
 	}
 	// The same executions find the same changes.
-	if known := float64(got.Known); got.Relevant != (Range{known, known}) || got.Total.Low != float64(got.Same.Total) || got.Delay != got.Same.Delay {
+	if known := float64(got.Known); got.Relevant != (Range{known, known}) || got.Total.Low != float64(got.Same.Total) ||
+		got.Delay != got.Same.Delay {
 		t.Errorf("playing what was recorded differs from it: %+v", got)
 	}
-	if more := shadowOf(t, "rr", time.Minute, entries); more.Relevant.Low != float64(more.Known) || more.Missed.High != 0 || more.Delay.High != 0 {
+	if more := shadowOf(t, "rr", time.Minute, entries); more.Relevant.Low != float64(more.Known) || more.Missed.High != 0 ||
+		more.Delay.High != 0 {
 		t.Errorf("asking everything always finds all changes at once: %+v", more)
 	}
 }
@@ -186,7 +189,8 @@ func TestPlayErrors(t *testing.T) {
 	if _, err := Play(context.Background(), Config{Policy: p, Entries: entries}); err == nil {
 		t.Error("played without a budget")
 	}
-	if _, err := Play(context.Background(), Config{Policy: parse(t, "cv"), Budget: time.Second, Entries: entries}); !errors.Is(err, policy.ErrPolicy) {
+	if _, err := Play(context.Background(), Config{Policy: parse(t, "cv"), Budget: time.Second, Entries: entries}); !errors.Is(err,
+		policy.ErrPolicy) {
 		t.Errorf("a clairvoyant policy: %v", err)
 	}
 }

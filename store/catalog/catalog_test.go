@@ -66,9 +66,10 @@ func TestCatalogFollowsEdits(t *testing.T) {
 			}
 			maps.DeleteFunc(model, func(_ string, x registry.QueryDigest) bool { return x.Endpoint == at })
 		case 1, 2, 3:
-			if got, want := c.Digests("", time.Now()), slices.Sorted(maps.Keys(model)); !slices.EqualFunc(got, want, func(x registry.QueryDigest, id string) bool {
-				return x.ID == id && x.Endpoint == model[id].Endpoint && x.Changes == model[id].Changes
-			}) {
+			if got, want := c.Digests("", time.Now()), slices.Sorted(maps.Keys(model)); !slices.EqualFunc(got, want,
+				func(x registry.QueryDigest, id string) bool {
+					return x.ID == id && x.Endpoint == model[id].Endpoint && x.Changes == model[id].Changes
+				}) {
 				t.Fatalf("step %d: %d queries, want %d", serial, len(got), len(want))
 			}
 		default:
@@ -109,7 +110,8 @@ func TestCatalogForgetsWithoutLists(t *testing.T) {
 func TestSearchWithoutMatchAllocatesLittle(t *testing.T) {
 	var list []*Entry
 	for i := range 5 * scanAtOnce {
-		q := registry.Query{ID: fmt.Sprint("q_", i), Endpoint: "city", Text: "SELECT ?s { ?s a <http://x/Stop> }", Holders: []registry.Holder{{Caller: "app"}}}
+		q := registry.Query{ID: fmt.Sprint("q_", i), Endpoint: "city", Text: "SELECT ?s { ?s a <http://x/Stop> }",
+			Holders: []registry.Holder{{Caller: "app"}}}
 		list = append(list, NewEntry(&q, 1, &policy.Stats{}))
 	}
 	c := New(list)

@@ -32,7 +32,9 @@ var (
 )
 
 // remedy ends the messages of damage.
-const remedy = "stop this node and run freshet cluster rebuild with the URL of a member that is up to date; if all members report this, stop them, keep their data, start the newest of them once without the block cluster, and then begin a journal with another cluster.name from it"
+const remedy = "stop this node and run freshet cluster rebuild with the URL of a member that is up to date; if all members " +
+	"report this, stop them, keep their data, start the newest of them once without the block cluster, and then begin a " +
+	"journal with another cluster.name from it"
 
 // Shortened returns an ErrShortened for a journal that ends before a position.
 func Shortened(head, at uint64) error {
@@ -49,7 +51,8 @@ func Unreadable(what string) error { return fmt.Errorf("%w: %s: %s", ErrUnreadab
 
 // Dropped returns an ErrDropped for a journal whose first entry is too new for a position.
 func Dropped(first, at uint64) error {
-	return fmt.Errorf("%w: it begins with entry %d, this node has applied %d, since it is new or was stopped for too long: stop it, run freshet cluster rebuild with the URL of a member that is up to date, and start it again", ErrDropped, first, at)
+	return fmt.Errorf("%w: it begins with entry %d, this node has applied %d, since it is new or was stopped for too long: "+
+		"stop it, run freshet cluster rebuild with the URL of a member that is up to date, and start it again", ErrDropped, first, at)
 }
 
 // Altered returns an ErrAltered for a reason.

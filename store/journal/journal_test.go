@@ -64,7 +64,8 @@ func TestChain(t *testing.T) {
 }
 
 func TestCheckName(t *testing.T) {
-	for name, ok := range map[string]bool{"freshet-1": true, "A_b": true, "": false, "a.b": false, "a b": false, "ä": false, string(make([]byte, 33)): false} {
+	for name, ok := range map[string]bool{"freshet-1": true, "A_b": true, "": false, "a.b": false, "a b": false, "ä": false,
+		string(make([]byte, 33)): false} {
 		if err := journal.CheckName(name); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
 		}

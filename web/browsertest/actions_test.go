@@ -43,8 +43,10 @@ func TestLiveChange(t *testing.T) {
 	x.as("admin")
 	x.visit("/")
 	x.wait(`document.getElementById("conn").innerText == "Live"`)
-	w.update(`PREFIX c: <https://data.city.example/> INSERT DATA { <https://data.city.example/garage/9> c:name "The <b>new</b> one" ; c:free 77 }`)
-	x.wait(`[...document.querySelectorAll("#stream li")].some(li => li.innerText.includes("Free-spaces-by-garage") && li.innerText.includes("+1") && !li.innerText.includes("−1"))`)
+	w.update(`PREFIX c: <https://data.city.example/> INSERT DATA { <https://data.city.example/garage/9> c:name "The <b>new</b> ` +
+		`one" ; c:free 77 }`)
+	x.wait(`[...document.querySelectorAll("#stream li")].some(li => li.innerText.includes("Free-spaces-by-garage") && ` +
+		`li.innerText.includes("+1") && !li.innerText.includes("−1"))`)
 	x.picture("overview-live")
 
 	// An update waits while an element of the list has the focus.
@@ -100,7 +102,8 @@ func TestRegister(t *testing.T) {
 	x.do(chromedp.SetValue(chromedp.CSS("#f-endpoint"), "still"))
 	x.do(chromedp.Focus(chromedp.CSS("#f-query")))
 	x.do(chromedp.SendKeys(chromedp.CSS("#f-query"), "SELECT ?g WHERE { ?g <https://data.city.example/name> ?n } LIMIT 2"))
-	x.wait(`document.getElementById("found").innerText.includes("LIMIT without ORDER BY") && document.getElementById("lede").innerText.includes("one thing to know")`)
+	x.wait(`document.getElementById("found").innerText.includes("LIMIT without ORDER BY") && ` +
+		`document.getElementById("lede").innerText.includes("one thing to know")`)
 	x.do(chromedp.SendKeys(chromedp.CSS("#f-query"), " nonsense"))
 	x.wait(`document.getElementById("found").innerText.includes("not valid")`)
 	x.fill("#f-query", "SELECT ?g ?n WHERE { ?g <https://data.city.example/name> ?n } ORDER BY ?g")
@@ -110,7 +113,8 @@ func TestRegister(t *testing.T) {
 	x.fill("#f-name", "names-in-order")
 	x.click("#register details.alt > summary")
 	x.do(chromedp.SetValue(chromedp.CSS("#f-ordered"), "false"))
-	for _, f := range [][2]string{{"default_graph_uri", "https://g.example/1"}, {"named_graph_uri", "https://g.example/2"}, {"from", "2026-01-01"},
+	for _, f := range [][2]string{{"default_graph_uri", "https://g.example/1"}, {"named_graph_uri", "https://g.example/2"},
+		{"from", "2026-01-01"},
 		{"until", "2126-01-01T00:00:00Z"}, {"urgency", "sliding,4"}, {"life", "changes,2"}} {
 		x.fill("#f-"+f[0], f[1])
 	}
@@ -125,7 +129,8 @@ func TestRegister(t *testing.T) {
 		Registrations []struct{ From, Until, Urgency, Life string }
 	}
 	w.call("GET", must[string](x, `"/v1" + location.pathname`), nil, &q)
-	if h := q.Registrations[0]; q.Ordered || len(q.DefaultGraphs) != 1 || len(q.NamedGraphs) != 1 || h.From != "2026-01-01T00:00:00Z" || h.Until != "2126-01-01T00:00:00Z" || h.Urgency != "sliding,4" || h.Life != "changes,2" {
+	if h := q.Registrations[0]; q.Ordered || len(q.DefaultGraphs) != 1 || len(q.NamedGraphs) != 1 ||
+		h.From != "2026-01-01T00:00:00Z" || h.Until != "2126-01-01T00:00:00Z" || h.Urgency != "sliding,4" || h.Life != "changes,2" {
 		t.Errorf("the form saved %+v", q)
 	}
 	x.quiet()
@@ -276,8 +281,10 @@ func TestFirstRun(t *testing.T) {
 	p := start(t, "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir())
 	x := open(t, p.url)
 	checker := axe(t)
-	for _, look := range []look{{name: "first-run", path: "/", shows: "Nothing to keep fresh yet."}, {name: "first-endpoints", path: "/endpoints", shows: "There are no endpoints yet."},
-		{name: "first-tokens", path: "/tokens", shows: "none is required"}, {name: "first-deliveries", path: "/deliveries", shows: "There are no followers"}, {name: "first-queries", path: "/queries"}} {
+	for _, look := range []look{{name: "first-run", path: "/", shows: "Nothing to keep fresh yet."},
+		{name: "first-endpoints", path: "/endpoints", shows: "There are no endpoints yet."},
+		{name: "first-tokens", path: "/tokens", shows: "none is required"}, {name: "first-deliveries", path: "/deliveries",
+			shows: "There are no followers"}, {name: "first-queries", path: "/queries"}} {
 		x.look(look, phone, checker)
 		x.look(look, laptop, checker)
 	}

@@ -31,8 +31,10 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.Flag("force-color-profile", "srgb"),
-		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path),
+		chromedp.Flag("force-color-profile", "srgb"),
+		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true),
 		chromedp.WSURLReadTimeout(patience)) // to start
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
@@ -203,19 +205,22 @@ func quote(s string) string {
 // clicks the element in one step, so that no live update intervenes.
 func (x *tab) click(selector string) {
 	x.t.Helper()
-	x.wait(`(() => { const el = [...document.querySelectorAll(` + quote(selector) + `)].find(e => e.checkVisibility()); el?.click(); return el; })()`)
+	x.wait(`(() => { const el = [...document.querySelectorAll(` + quote(selector) +
+		`)].find(e => e.checkVisibility()); el?.click(); return el; })()`)
 }
 
 // press clicks the visible button or link whose text begins with text.
 func (x *tab) press(text string) {
 	x.t.Helper()
-	x.wait(`(() => { const el = [...document.querySelectorAll("main button, main a, main summary")].find(e => e.checkVisibility() && e.innerText.trim().startsWith(` + quote(text) + `)); el?.click(); return el; })()`)
+	x.wait(`(() => { const el = [...document.querySelectorAll("main button, main a, main summary")].find(e => ` +
+		`e.checkVisibility() && e.innerText.trim().startsWith(` + quote(text) + `)); el?.click(); return el; })()`)
 }
 
 // fill replaces the value of a field by typing like a user.
 func (x *tab) fill(selector, text string) {
 	x.t.Helper()
-	must[any](x, `(() => { const e = document.querySelector(`+quote(selector)+`); e.value = ""; e.dispatchEvent(new Event("input", { bubbles: true })); })()`)
+	must[any](x, `(() => { const e = document.querySelector(`+quote(selector)+
+		`); e.value = ""; e.dispatchEvent(new Event("input", { bubbles: true })); })()`)
 	x.do(chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
@@ -223,7 +228,8 @@ func (x *tab) fill(selector, text string) {
 func (x *tab) as(role string) {
 	x.t.Helper()
 	c := session(x.t, x.base, role)
-	call(x, network.SetCookie, network.SetCookieParams{Name: c.Name, Value: c.Value, URL: x.base, HTTPOnly: new(true), SameSite: network.CookieSameSiteStrict})
+	call(x, network.SetCookie, network.SetCookieParams{Name: c.Name, Value: c.Value, URL: x.base, HTTPOnly: new(true),
+		SameSite: network.CookieSameSiteStrict})
 }
 
 // A screen is the size of a window.
@@ -251,7 +257,8 @@ func (x *tab) show(s screen) {
 // light sets the preferred color scheme, "light" or "dark".
 func (x *tab) light(theme string) {
 	x.t.Helper()
-	call(x, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
+	call(x, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: theme}}})
 }
 
 // picture saves a picture of the whole page as test output, if "make ui-test" asks for it.
@@ -260,7 +267,8 @@ func (x *tab) picture(name string) {
 	if os.Getenv("FRESHET_TEST_PICTURES") == "" {
 		return
 	}
-	r := call(x, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng, CaptureBeyondViewport: new(true), OptimizeForSpeed: new(true)})
+	r := call(x, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng,
+		CaptureBeyondViewport: new(true), OptimizeForSpeed: new(true)})
 	dir := filepath.Join(root, "test-output", "ui")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		x.t.Fatal(err)

@@ -10,7 +10,8 @@ func data() string {
 	var b strings.Builder
 	for i, name := range []string{"Market Square", "Old Harbour", "Station, north side", "River Bank", "Opera", "University"} {
 		fmt.Fprintf(&b, "<https://data.city.example/garage/%d> <https://data.city.example/name> %q .\n", i, name)
-		fmt.Fprintf(&b, "<https://data.city.example/garage/%d> <https://data.city.example/free> \"%d\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n", i, 7+i*17)
+		fmt.Fprintf(&b, "<https://data.city.example/garage/%d> <https://data.city.example/free> "+
+			"\"%d\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n", i, 7+i*17)
 	}
 	for i, text := range hostile {
 		fmt.Fprintf(&b, "<https://data.city.example/text/%d> <https://data.city.example/says> %q@en .\n", i, text)
@@ -45,7 +46,8 @@ var queries = []question{
 	{word: "hostile", name: `שלום&'friends'`, endpoint: "city",
 		text: prefix + "SELECT ?text WHERE { ?x c:says ?text }"},
 	{word: "now", name: "What-is-on-now", endpoint: "still",
-		text: prefix + "SELECT ?g WHERE { ?g c:name ?n FILTER(NOW() > \"2020-01-01T00:00:00Z\"^^<http://www.w3.org/2001/XMLSchema#dateTime>) } LIMIT 3"},
+		text: prefix + "SELECT ?g WHERE { ?g c:name ?n FILTER(NOW() > " +
+			"\"2020-01-01T00:00:00Z\"^^<http://www.w3.org/2001/XMLSchema#dateTime>) } LIMIT 3"},
 	{word: "lost", name: "Subjects-of-the-regional-bibliography", endpoint: "broken",
 		text: "SELECT ?s WHERE { ?s a <https://lib.example/Book> }"},
 }

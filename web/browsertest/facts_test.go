@@ -7,14 +7,16 @@ import (
 
 // measureFacts lays out the figures of a page with 5 to 8 tiles and lists what is wrong: a row that does
 // not reach both edges, tiles that leave a hole between them, and text that is cut.
-const measureFacts = `(() => { const out = [], list = document.getElementById("facts"), was = [...list.children].map(e => e.cloneNode(true));
+const measureFacts = `(() => { const out = [], list = document.getElementById("facts"), was = [...list.children].map(e => ` +
+	`e.cloneNode(true));
 	for (let n = 5; n <= 8; n++) {
 		list.replaceChildren(...Array.from({ length: n }, (_, i) => was[i % was.length].cloneNode(true)));
 		const box = list.getBoundingClientRect(), tiles = [...list.children].map(e => e.getBoundingClientRect());
 		const area = tiles.reduce((sum, t) => sum + (t.width + 1) * (t.height + 1), 0), all = (box.width - 1) * (box.height - 1);
 		if (Math.abs(area - all) > box.height * 2) out.push(n + " tiles cover " + Math.round(area) + " of " + Math.round(all) + " square pixels");
 		for (const t of tiles) if (t.left < box.left || t.right > box.right + .5) out.push(n + " tiles: one is outside");
-		for (const e of list.querySelectorAll("dt, dd")) if (e.scrollWidth > e.clientWidth + 1 || e.getBoundingClientRect().right > e.parentElement.getBoundingClientRect().right) out.push(n + " tiles: cut: " + e.textContent);
+		for (const e of list.querySelectorAll("dt, dd")) if (e.scrollWidth > e.clientWidth + 1 || ` +
+	`e.getBoundingClientRect().right > e.parentElement.getBoundingClientRect().right) out.push(n + " tiles: cut: " + e.textContent);
 	}
 	list.replaceChildren(...was);
 	return out.join("\n"); })()`

@@ -26,12 +26,15 @@ const reachable = `(() => { const groups = new Set(); let n = 0;
 
 // standing records the focused element after each key. A ring is an outline of the
 // element or, for an editor, of its parent.
-const standing = `window.__stops = []; addEventListener("keyup", () => { const on = () => { const e = document.activeElement; if (!e || e === document.body || e === document.documentElement) return { Number: -1 };
+const standing = `window.__stops = []; addEventListener("keyup", () => { const on = () => { const e = ` +
+	`document.activeElement; if (!e || e === document.body || e === document.documentElement) return { Number: -1 };
 	const ring = x => { const c = getComputedStyle(x); return c.outlineStyle != "none" && parseFloat(c.outlineWidth) >= 2; };
-	const r = e.getClientRects()[0] ?? e.getBoundingClientRect(), x = r.left + Math.min(r.width, 40) / 2, y = r.top + Math.min(r.height, 24) / 2, over = document.elementFromPoint(x, y);
+	const r = e.getClientRects()[0] ?? e.getBoundingClientRect(), x = r.left + Math.min(r.width, 40) / 2, y = r.top + ` +
+	`Math.min(r.height, 24) / 2, over = document.elementFromPoint(x, y);
 	const seen = over && (e.contains(over) || over.contains(e) || e.labels?.[0]?.contains(over));
 	const group = e.type == "radio" && document.querySelector('input[type=radio][data-stop][name="' + e.name + '"]');
-	return { Who: e.outerHTML.slice(0, 140), Number: +(e.dataset.stop ?? (group ? group.dataset.stop : -2)), Ring: ring(e) || ring(e.parentElement), Covered: !seen }; };
+	return { Who: e.outerHTML.slice(0, 140), Number: +(e.dataset.stop ?? (group ? group.dataset.stop : -2)), Ring: ring(e) || ` +
+	`ring(e.parentElement), Covered: !seen }; };
 	__stops.push(on()); }, true)`
 
 // still stops the live updates of the page, so that its elements stay the same.
@@ -65,7 +68,8 @@ func (x *tab) walk() {
 	}
 	for i, ok := range met {
 		if !ok {
-			x.t.Errorf("the keyboard does not reach %s", must[string](x, `document.querySelector('[data-stop="`+itoa(i)+`"]')?.outerHTML.slice(0, 140) ?? "what is gone"`))
+			x.t.Errorf("the keyboard does not reach %s", must[string](x, `document.querySelector('[data-stop="`+itoa(i)+
+				`"]')?.outerHTML.slice(0, 140) ?? "what is gone"`))
 		}
 	}
 }

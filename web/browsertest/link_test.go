@@ -32,11 +32,13 @@ func TestLinkToMessage(t *testing.T) {
 	t.Cleanup(phones.Close)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "freshet.yaml")
-	write(t, file, "websub: {allow_callback_networks: [\"127.0.0.0/8\"]}\ntokens: [{name: ops, role: admin, sha256: "+sum(tokens["admin"])+"}]\n")
+	write(t, file, "websub: {allow_callback_networks: [\"127.0.0.0/8\"]}\ntokens: [{name: ops, role: admin, sha256: "+
+		sum(tokens["admin"])+"}]\n")
 	city := start(t, "sparql", "--listen", "127.0.0.1:0").url
 	server := start(t, "serve", "--config", file, "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data")).url
 	w := &world{t: t, url: server, endpoint: city}
-	w.update(`INSERT DATA { <https://data.city.example/north> <https://data.city.example/free> 3 . <https://data.city.example/south> <https://data.city.example/free> 8 }`)
+	w.update(`INSERT DATA { <https://data.city.example/north> <https://data.city.example/free> 3 . ` +
+		`<https://data.city.example/south> <https://data.city.example/free> 8 }`)
 	link := city + "?query=" + escape("# Free garages\nSELECT ?garage ?free { ?garage <https://data.city.example/free> ?free }")
 
 	x := open(t, server)
@@ -75,7 +77,8 @@ func TestLinkToMessage(t *testing.T) {
 		w.call("GET", "/v1/queries/"+id, nil, &now)
 		return now.Seq > 0
 	})
-	w.update(`DELETE DATA { <https://data.city.example/north> <https://data.city.example/free> 3 } ; INSERT DATA { <https://data.city.example/north> <https://data.city.example/free> 0 }`)
+	w.update(`DELETE DATA { <https://data.city.example/north> <https://data.city.example/free> 3 } ; INSERT DATA { ` +
+		`<https://data.city.example/north> <https://data.city.example/free> 0 }`)
 	w.call("POST", "/v1/endpoints/"+now.Endpoint+"/tick", nil, nil)
 	for said := ""; !strings.Contains(said, "free 3 → 0"); {
 		select {

@@ -42,8 +42,10 @@ func (x *tab) checkAccess(what string) {
 	found := must[[]struct {
 		ID, Help string
 		Nodes    []struct{ HTML, FailureSummary string }
-	}](x, `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"], preload: false })
-		.then(r => r.violations.map(v => ({ ID: v.id, Help: v.help, Nodes: v.nodes.map(n => ({ HTML: n.html, FailureSummary: n.failureSummary })) })))`)
+	}](x, `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], `+
+		`resultTypes: ["violations"], preload: false })
+		.then(r => r.violations.map(v => ({ ID: v.id, Help: v.help, Nodes: v.nodes.map(n => ({ HTML: n.html, FailureSummary: `+
+		`n.failureSummary })) })))`)
 	for _, v := range found {
 		for _, n := range v.Nodes[:min(3, len(v.Nodes))] {
 			x.t.Errorf("%s: %s: %s\n\t%.300s\n\t%s", what, v.ID, v.Help, n.HTML, strings.ReplaceAll(n.FailureSummary, "\n", "\n\t"))
@@ -55,7 +57,8 @@ func (x *tab) checkAccess(what string) {
 func (x *tab) checkWidth(s screen, what string) {
 	x.t.Helper()
 	if wide := must[int64](x, "document.documentElement.scrollWidth"); wide > s.width {
-		who := must[string](x, fmt.Sprintf(`[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > %d && !e.closest(".scroll, pre, textarea, svg")).map(e => e.outerHTML.slice(0, 120)).slice(-3).join("\n")`, s.width+1))
+		who := must[string](x, fmt.Sprintf(`[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right `+
+			`> %d && !e.closest(".scroll, pre, textarea, svg")).map(e => e.outerHTML.slice(0, 120)).slice(-3).join("\n")`, s.width+1))
 		x.t.Errorf("%s is %d pixels wide:\n%s", what, wide, who)
 	}
 }
@@ -88,10 +91,12 @@ func checkShift(t testing.TB, what string, most float64, arrive func() *tab) {
 // markup or a title.
 func (x *tab) checkNames(what string) {
 	x.t.Helper()
-	if twice := must[string](x, `[...document.querySelectorAll("[id]")].map(e => e.id).filter((id, i, all) => all.indexOf(id) != i).join(" ")`); twice != "" {
+	if twice := must[string](x, `[...document.querySelectorAll("[id]")].map(e => e.id).filter((id, i, all) => all.indexOf(id) `+
+		`!= i).join(" ")`); twice != "" {
 		x.t.Errorf("%s has ids twice: %s", what, twice)
 	}
-	if bad := must[string](x, `document.title.includes("taken over") ? document.title : [...document.querySelectorAll("main script:not([src]), main [onerror], main [onmouseover], main [style]")].map(e => e.outerHTML).join("\n")`); bad != "" {
+	if bad := must[string](x, `document.title.includes("taken over") ? document.title : [...document.querySelectorAll("main `+
+		`script:not([src]), main [onerror], main [onmouseover], main [style]")].map(e => e.outerHTML).join("\n")`); bad != "" {
 		x.t.Errorf("%s lets in: %s", what, bad)
 	}
 	if title := must[string](x, "document.title"); !strings.HasSuffix(title, " · Freshet") {

@@ -91,7 +91,8 @@ func TestLinkToMailByKeyboard(t *testing.T) {
 	mail, letters := newMailServer(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "freshet.yaml")
-	write(t, file, "mail: {server: \""+mail+"\", from: freshet@example.org, security: none, recipients: [team.example], visitors: 10}\ntokens: [{name: ops, role: admin, sha256: "+sum(tokens["admin"])+"}]\n")
+	write(t, file, "mail: {server: \""+mail+"\", from: freshet@example.org, security: none, recipients: [team.example], "+
+		"visitors: 10}\ntokens: [{name: ops, role: admin, sha256: "+sum(tokens["admin"])+"}]\n")
 	city := start(t, "sparql", "--listen", "127.0.0.1:0").url
 	server := start(t, "serve", "--config", file, "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data")).url
 	w := &world{t: t, url: server, endpoint: city}
@@ -117,7 +118,8 @@ func TestLinkToMailByKeyboard(t *testing.T) {
 	x.visit("/")
 	x.waitText("A link is enough")
 	x.tabTo("#f-link")
-	x.do(chromedp.KeyEvent(city + "?query=" + escape("# Free garages\nSELECT ?garage ?free { ?garage <https://data.city.example/free> ?free }")))
+	x.do(chromedp.KeyEvent(city + "?query=" + escape("# Free garages\nSELECT ?garage ?free { ?garage "+
+		"<https://data.city.example/free> ?free }")))
 	x.tabTo("form:has(#f-link) button:not([hidden])")
 	x.do(chromedp.KeyEvent(kb.Enter))
 	x.waitText("This server does not ask")
@@ -138,7 +140,8 @@ func TestLinkToMailByKeyboard(t *testing.T) {
 		w.call("GET", "/v1/queries/"+id, nil, &now)
 		return now.Seq > 0
 	})
-	w.update(`DELETE DATA { <https://data.city.example/north> <https://data.city.example/free> 3 } ; INSERT DATA { <https://data.city.example/north> <https://data.city.example/free> 0 }`)
+	w.update(`DELETE DATA { <https://data.city.example/north> <https://data.city.example/free> 3 } ; INSERT DATA { ` +
+		`<https://data.city.example/north> <https://data.city.example/free> 0 }`)
 	w.call("POST", "/v1/endpoints/"+now.Endpoint+"/tick", nil, nil)
 	await("free 3")
 	if took := time.Since(began); took > time.Minute {
@@ -163,7 +166,8 @@ func TestLinkToMailByKeyboard(t *testing.T) {
 	}
 
 	// The pages for visitors of a portal.
-	w.call("POST", "/v1/queries", map[string]any{"endpoint": now.Endpoint, "name": "free", "public": true, "query": "SELECT ?free { ?s <https://data.city.example/free> ?free }"}, nil)
+	w.call("POST", "/v1/queries", map[string]any{"endpoint": now.Endpoint, "name": "free", "public": true,
+		"query": "SELECT ?free { ?s <https://data.city.example/free> ?free }"}, nil)
 	v := open(t, server)
 	check := func(name string) {
 		t.Helper()

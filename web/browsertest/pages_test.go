@@ -28,7 +28,8 @@ func pages(w *world) []look {
 		{name: "query-settings", role: "admin", path: "/queries/" + w.queries["free"] + "/settings", shows: "weight"},
 		{name: "release", role: "admin", path: "/queries/" + w.queries["free"] + "/release"},
 		{name: "register", role: "admin", path: "/register", shows: "Write or paste a query"},
-		{name: "register-full", role: "admin", path: "/register?endpoint=city&query=" + escape(prefix+"SELECT ?g WHERE { ?g c:free ?f FILTER(NOW() > 0) }\nLIMIT 10"), shows: "2 things to know"},
+		{name: "register-full", role: "admin", path: "/register?endpoint=city&query=" +
+			escape(prefix+"SELECT ?g WHERE { ?g c:free ?f FILTER(NOW() > 0) }\nLIMIT 10"), shows: "2 things to know"},
 		{name: "endpoints", role: "admin", path: "/endpoints", shows: "broken"},
 		{name: "endpoint", role: "admin", path: "/endpoints/city", shows: "seconds used"},
 		{name: "endpoint-failing", role: "admin", path: "/endpoints/broken", shows: "does not answer"},

@@ -15,11 +15,13 @@ func TestPlotsSayTheirValues(t *testing.T) {
 		x.visit(path)
 		x.wait(`document.readyState == "complete" && document.querySelector("svg[data-plot][tabindex]")`)
 		x.still()
-		mute := must[string](x, `[...document.querySelectorAll("svg[role=img]")].filter(e => !e.matches("[data-plot], .meter, .tbl .strip") && e.checkVisibility()).map(e => e.outerHTML.slice(0, 120)).join("\n")`)
+		mute := must[string](x, `[...document.querySelectorAll("svg[role=img]")].filter(e => !e.matches("[data-plot], .meter, `+
+			`.tbl .strip") && e.checkVisibility()).map(e => e.outerHTML.slice(0, 120)).join("\n")`)
 		if mute != "" {
 			t.Errorf("%s: plots that say nothing:\n%s", path, mute)
 		}
-		wrong := must[[]string](x, `(() => { const out = [], tip = document.getElementById("tip"), words = () => tip.hidden ? "" : tip.textContent;
+		wrong := must[[]string](x, `(() => { const out = [], tip = document.getElementById("tip"), words = () => tip.hidden ? "" `+
+			`: tip.textContent;
 			for (const svg of document.querySelectorAll("svg[data-plot]")) {
 				if (!svg.checkVisibility()) continue;
 				const name = svg.getAttribute("aria-label") || svg.querySelector("title")?.textContent, say = what => out.push(name + ": " + what);
@@ -67,10 +69,12 @@ func TestRefusedFormTakesTheFocus(t *testing.T) {
 		must[any](x, `document.getElementById("f-concurrency").form.requestSubmit()`)
 		x.waitText("one field needs a change")
 		x.wait(`document.activeElement.id == "f-concurrency"`)
-		if !must[bool](x, `(() => { const b = document.activeElement.getBoundingClientRect(); return b.top >= 0 && b.bottom <= innerHeight && document.activeElement.value == "99" })()`) {
+		if !must[bool](x, `(() => { const b = document.activeElement.getBoundingClientRect(); return b.top >= 0 && b.bottom <= `+
+			`innerHeight && document.activeElement.value == "99" })()`) {
 			t.Errorf("%s: the field is not in sight", s.name)
 		}
-		if c := must[string](x, `getComputedStyle(document.getElementById("f-concurrency-e")).color`); c == must[string](x, `getComputedStyle(document.body).color`) {
+		if c := must[string](x, `getComputedStyle(document.getElementById("f-concurrency-e")).color`); c == must[string](x,
+			`getComputedStyle(document.body).color`) {
 			t.Errorf("the error is written in the colour of text, %s", c)
 		}
 		x.picture("refused-" + s.name)

@@ -32,7 +32,8 @@ import (
 const decrypts = `const { key, curve, auth, body } = JSON.parse(require("fs").readFileSync(0));
 const own = require("crypto").createECDH("prime256v1");
 own.setPrivateKey(Buffer.from(key, "base64url"));
-process.stdout.write(require("http_ece").decrypt(Buffer.from(body, "base64"), { version: "aes128gcm", privateKey: own, authSecret: auth }));`
+process.stdout.write(require("http_ece").decrypt(Buffer.from(body, "base64"), { version: "aes128gcm", privateKey: own, ` +
+	`authSecret: auth }));`
 
 func TestTellThisBrowser(t *testing.T) {
 	needBrowser(t)
@@ -128,7 +129,8 @@ PushManager.prototype.subscribe = async o => {
 	if !strings.Contains(said, "east") || !strings.Contains(said, `"title":"free"`) {
 		t.Errorf("%s", said)
 	}
-	must[any](x, `void setInterval(() => navigator.serviceWorker.ready.then(r => r.getNotifications()).then(list => { // a headless browser soon closes it
+	must[any](x, `void setInterval(() => navigator.serviceWorker.ready.then(r => r.getNotifications()).then(list => { // a `+
+		`headless browser soon closes it
 	  for (const n of list) window.shown = n.title + ": " + n.body + " " + n.data; }), 20)`)
 	call(x, serviceworker.DeliverPushMessage, serviceworker.DeliverPushMessageParams{Origin: x.base, RegistrationID: <-registered, Data: said})
 	x.wait("window.shown")
@@ -147,7 +149,8 @@ func permit(x *tab, allowed bool) {
 	if allowed {
 		setting = browser.PermissionSettingGranted
 	}
-	call(x, browser.SetPermission, browser.SetPermissionParams{Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: setting, Origin: x.base, BrowserContextID: chromedp.FromContext(x.ctx).BrowserContextID})
+	call(x, browser.SetPermission, browser.SetPermissionParams{Permission: &browser.PermissionDescriptor{Name: "notifications"},
+		Setting: setting, Origin: x.base, BrowserContextID: chromedp.FromContext(x.ctx).BrowserContextID})
 }
 
 // pushWorld is a server with one public query, named free.
@@ -159,13 +162,15 @@ func pushWorld(t *testing.T) *world {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "freshet.yaml")
 	city := start(t, "sparql", "--listen", "127.0.0.1:0").url
-	write(t, file, "websub: {allow_callback_networks: [\"127.0.0.0/8\"]}\ntokens: [{name: ops, role: admin, sha256: "+sum(tokens["admin"])+"}]\n"+
+	write(t, file, "websub: {allow_callback_networks: [\"127.0.0.0/8\"]}\ntokens: [{name: ops, role: admin, sha256: "+
+		sum(tokens["admin"])+"}]\n"+
 		"endpoints: [{name: city, url: \""+city+"\", slot: never, budget: 5s}]\n")
 	w := &world{t: t, endpoint: city, queries: map[string]string{}}
 	w.url = start(t, "serve", "--config", file, "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data")).url
 	w.update(`INSERT DATA { <https://data.city.example/north> <https://data.city.example/free> 3 }`)
 	var made struct{ ID string }
-	w.call("POST", "/v1/queries", map[string]any{"endpoint": "city", "name": "free", "public": true, "query": "SELECT ?garage ?free { ?garage <https://data.city.example/free> ?free }"}, &made)
+	w.call("POST", "/v1/queries", map[string]any{"endpoint": "city", "name": "free", "public": true,
+		"query": "SELECT ?garage ?free { ?garage <https://data.city.example/free> ?free }"}, &made)
 	w.call("POST", "/v1/endpoints/city/tick", nil, nil)
 	w.queries["free"] = made.ID
 	return w

@@ -23,7 +23,8 @@ func TestWatchOnThePage(t *testing.T) {
 	x.press("See what it brings")
 	x.waitText("Nothing is saved yet.")
 	x.press("Watch it")
-	x.wait(`location.pathname.startsWith("/watches/") && document.readyState == "complete" && document.body.innerText.includes("It is watched.")`)
+	x.wait(`location.pathname.startsWith("/watches/") && document.readyState == "complete" && ` +
+		`document.body.innerText.includes("It is watched.")`)
 	path := must[string](x, `location.pathname`)
 	id := path[len("/watches/"):]
 	defer w.call("DELETE", "/v1/queries/"+id+"?force=1", nil, nil)

@@ -226,10 +226,12 @@ func newWorld(t testing.TB) *world {
 		}
 	}))
 	for _, name := range []string{"alerts", "archive"} {
-		w.call("POST", "/v1/webhooks", map[string]any{"url": hooks.URL + map[string]string{"alerts": "/bad"}[name], "name": name, "query": w.queries["free"]}, nil)
+		w.call("POST", "/v1/webhooks", map[string]any{"url": hooks.URL + map[string]string{"alerts": "/bad"}[name], "name": name,
+			"query": w.queries["free"]}, nil)
 	}
 	for name, when := range map[string]string{"any-change": "changed", "<b>some</b>": "rows > 0"} {
-		w.call("POST", "/v1/rules", map[string]any{"name": strings.NewReplacer("<b>", "", "</b>", "").Replace(name), "query": w.queries["hostile"], "when": when, "summary": name + " of ?rows rows", "labels": map[string]string{"note": name},
+		w.call("POST", "/v1/rules", map[string]any{"name": strings.NewReplacer("<b>", "", "</b>", "").Replace(name),
+			"query": w.queries["hostile"], "when": when, "summary": name + " of ?rows rows", "labels": map[string]string{"note": name},
 			"to": []any{map[string]any{"webhook": hooks.URL + "/bad"}}}, nil)
 	}
 	for _, q := range queries {
@@ -273,7 +275,8 @@ func (w *world) until(word string, seq uint64) {
 func (w *world) pickyHook(server string) {
 	w.t.Helper()
 	var hook struct{ ID string }
-	w.call("POST", "/v1/webhooks", map[string]any{"url": server + "/picky?key=secret-parameter", "name": "picky", "query": w.queries["free"]}, &hook)
+	w.call("POST", "/v1/webhooks", map[string]any{"url": server + "/picky?key=secret-parameter", "name": "picky",
+		"query": w.queries["free"]}, &hook)
 	eventually(w.t, "the first result is delivered", func() bool {
 		var s struct {
 			LastDelivery string `json:"last_delivery"`
@@ -370,7 +373,8 @@ func escape(s string) string { return url.QueryEscape(s) }
 // free sets the number of free spaces of a garage.
 func (w *world) free(n int) {
 	w.t.Helper()
-	w.update("PREFIX c: <https://data.city.example/> DELETE WHERE { <https://data.city.example/garage/0> c:free ?n } ; INSERT DATA { <https://data.city.example/garage/0> c:free " + itoa(n) + " }")
+	w.update("PREFIX c: <https://data.city.example/> DELETE WHERE { <https://data.city.example/garage/0> c:free ?n } ; INSERT " +
+		"DATA { <https://data.city.example/garage/0> c:free " + itoa(n) + " }")
 }
 
 // update changes the data of the endpoint.

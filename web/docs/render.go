@@ -69,7 +69,8 @@ func render(name string, source []byte) (*Page, error) {
 // text is escaped. On narrow screens wide tables become lists, and their roles keep
 // them tables for screen readers.
 var framed = strings.NewReplacer(
-	"<table>", `<table class="tbl" role="table">`, "<thead>", `<thead role="rowgroup">`, "<tbody>", `<tbody role="rowgroup">`, "<tr>", `<tr role="row">`,
+	"<table>", `<table class="tbl" role="table">`, "<thead>", `<thead role="rowgroup">`, "<tbody>", `<tbody role="rowgroup">`,
+	"<tr>", `<tr role="row">`,
 	"<th></th>", `<td role="cell"></td>`, "<th>", `<th scope="col" role="columnheader">`, "<td>", `<td role="cell">`)
 
 // link replaces the links of a page by addresses on the server.

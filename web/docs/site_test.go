@@ -68,15 +68,20 @@ func TestUnlistedPage(t *testing.T) {
 }
 
 func TestRender(t *testing.T) {
-	p, err := render("x", []byte("# The `x` page\n\n<!-- test: hidden -->\nSee [that](b.md#two), [here](#again-1), [API](openapi.yaml), [out](https://example.org/?a=1&b=2) ![p](concepts.svg).\n\n"+
-		"<script>alert(1)</script>\n\n## Again\n\n## Again\n\n| a | |\n|---|---|\n| `<b>` |\n\n```sh\necho '<table>' $a # c\n```\n\n```text\na <b>\n```\n"))
+	p, err := render("x", []byte("# The `x` page\n\n<!-- test: hidden -->\nSee [that](b.md#two), [here](#again-1), "+
+		"[API](openapi.yaml), [out](https://example.org/?a=1&b=2) ![p](concepts.svg).\n\n"+
+		"<script>alert(1)</script>\n\n## Again\n\n## Again\n\n| a | |\n|---|---|\n| `<b>` |\n\n```sh\necho '<table>' $a # "+
+		"c\n```\n\n```text\na <b>\n```\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	html := string(p.HTML)
-	for _, want := range []string{`href="/docs/b#two"`, `href="#again-1"`, `href="/v1/openapi.yaml"`, `href="https://example.org/?a=1&amp;b=2"`, `src="/docs/files/concepts.svg" alt="p" width="760" height="300"`,
-		`<h2 id="again">`, `<h2 id="again-1">`, `<table class="tbl" role="table">`, `<th scope="col" role="columnheader">a</th>`, `<code>&lt;b&gt;</code>`,
-		`<pre class="code wrap"><code class="language-sh"><span class="k">echo</span> <span class="s">&#39;&lt;table&gt;&#39;</span> <span class="v">$a</span><span class="c"> # c</span>`,
+	for _, want := range []string{`href="/docs/b#two"`, `href="#again-1"`, `href="/v1/openapi.yaml"`,
+		`href="https://example.org/?a=1&amp;b=2"`, `src="/docs/files/concepts.svg" alt="p" width="760" height="300"`,
+		`<h2 id="again">`, `<h2 id="again-1">`, `<table class="tbl" role="table">`, `<th scope="col" role="columnheader">a</th>`,
+		`<code>&lt;b&gt;</code>`,
+		`<pre class="code wrap"><code class="language-sh"><span class="k">echo</span> <span class="s">&#39;&lt;table&gt;&#39;` +
+			`</span> <span class="v">$a</span><span class="c"> # c</span>`,
 		`<pre class="code" tabindex="0"><code class="language-text">a &lt;b&gt;`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("%s is missing", want)
@@ -237,7 +242,8 @@ func TestLinksFindsBroken(t *testing.T) {
 
 // People search for the names of what they have.
 func TestSearchFindsWhatPeopleHave(t *testing.T) {
-	for _, word := range []string{"nginx", "caddy", "cors", "kubernetes", "docker", "tls", "webhook signature", "websocket", "javascript", "postgres"} {
+	for _, word := range []string{"nginx", "caddy", "cors", "kubernetes", "docker", "tls", "webhook signature", "websocket",
+		"javascript", "postgres"} {
 		if len(site(t).Search(word)) == 0 {
 			t.Errorf("a search for %q finds nothing", word)
 		}

@@ -59,17 +59,23 @@ func TestRead(t *testing.T) {
 		want   string
 		left   string
 	}{
-		{"numbers and labels", table(t, "city n area", []diff.Term{iri("http://x/Ulm"), num("12"), num("3")}, []diff.Term{lit("Bonn"), num("-7"), none}), 9, nil,
+		{"numbers and labels", table(t, "city n area", []diff.Term{iri("http://x/Ulm"), num("12"), num("3")},
+			[]diff.Term{lit("Bonn"), num("-7"), none}), 9, nil,
 			"area[{city http://x/Ulm}] 3; n[{city Bonn}] -7; n[{city http://x/Ulm}] 12", "map[]"},
-		{"a label that is a number", table(t, "year n", []diff.Term{num("2024"), num("1")}, []diff.Term{num("2025"), num("2")}), 9, []string{"year"},
+		{"a label that is a number", table(t, "year n", []diff.Term{num("2024"), num("1")}, []diff.Term{num("2025"), num("2")}), 9,
+			[]string{"year"},
 			"n[{year 2024}] 1; n[{year 2025}] 2", "map[]"},
 		{"one text makes a column a label", table(t, "a n", []diff.Term{num("1"), num("5")}, []diff.Term{lit("x"), num("6")}), 9, nil,
 			"n[{a 1}] 5; n[{a x}] 6", "map[]"},
-		{"the same row twice is one sample", table(t, "a n", []diff.Term{lit("x"), num("5")}, []diff.Term{lit("x"), num("5")}), 9, nil, "n[{a x}] 5", "map[]"},
-		{"other numbers under the same labels", table(t, "a n", []diff.Term{lit("x"), num("5")}, []diff.Term{lit("x"), num("6")}, []diff.Term{lit("y"), num("1")}), 9, nil,
+		{"the same row twice is one sample", table(t, "a n", []diff.Term{lit("x"), num("5")}, []diff.Term{lit("x"), num("5")}), 9, nil,
+			"n[{a x}] 5", "map[]"},
+		{"other numbers under the same labels", table(t, "a n", []diff.Term{lit("x"), num("5")}, []diff.Term{lit("x"), num("6")},
+			[]diff.Term{lit("y"), num("1")}), 9, nil,
 			"n[{a y}] 1", "map[ambiguous:2]"},
-		{"no label is like an empty one", table(t, "a n", []diff.Term{lit(""), num("5")}, []diff.Term{none, num("6")}), 9, nil, "", "map[ambiguous:2]"},
-		{"limit", table(t, "a n", []diff.Term{lit("x"), num("5")}, []diff.Term{lit("y"), num("6")}, []diff.Term{lit("z"), num("7")}), 2, nil, "n[{a x}] 5; n[{a y}] 6", "map[limit:1]"},
+		{"no label is like an empty one", table(t, "a n", []diff.Term{lit(""), num("5")}, []diff.Term{none, num("6")}), 9, nil, "",
+			"map[ambiguous:2]"},
+		{"limit", table(t, "a n", []diff.Term{lit("x"), num("5")}, []diff.Term{lit("y"), num("6")}, []diff.Term{lit("z"), num("7")}), 2,
+			nil, "n[{a x}] 5; n[{a y}] 6", "map[limit:1]"},
 		{"long", table(t, "a n", []diff.Term{long, num("5")}, []diff.Term{lit("y"), num("6")}), 9, nil, "n[{a y}] 6", "map[long:1]"},
 		{"no number", table(t, "a", []diff.Term{lit("5")}), 9, nil, "", "map[no_number:1]"},
 		{"empty", table(t, "a n"), 9, nil, "", "map[]"},
@@ -103,7 +109,8 @@ func TestOtherForms(t *testing.T) {
 }
 
 func TestNumber(t *testing.T) {
-	for s, want := range map[string]float64{"1": 1, "+1.50": 1.5, "-.5": -.5, "1e3": 1000, "INF": math.Inf(1), "-INF": math.Inf(-1), "1e999": math.Inf(1)} {
+	for s, want := range map[string]float64{"1": 1, "+1.50": 1.5, "-.5": -.5, "1e3": 1000, "INF": math.Inf(1), "-INF": math.Inf(-1),
+		"1e999": math.Inf(1)} {
 		if f, ok := number(diff.Term{Kind: diff.Literal, Value: s, Datatype: xsd + "double"}); !ok || f != want {
 			t.Errorf("%s is %v, %v", s, f, ok)
 		}
@@ -111,8 +118,10 @@ func TestNumber(t *testing.T) {
 	if f, ok := number(diff.Term{Kind: diff.Literal, Value: "NaN", Datatype: xsd + "float"}); !ok || f == f {
 		t.Errorf("NaN is %v, %v", f, ok)
 	}
-	for _, x := range []diff.Term{lit("1"), iri("1"), {}, {Kind: diff.Literal, Value: "0x10", Datatype: xsd + "integer"}, {Kind: diff.Literal, Value: "1_0", Datatype: xsd + "integer"},
-		{Kind: diff.Literal, Value: "inf", Datatype: xsd + "double"}, {Kind: diff.Literal, Value: "2024", Datatype: xsd + "gYear"}, {Kind: diff.Literal, Value: "", Datatype: xsd + "double"}} {
+	for _, x := range []diff.Term{lit("1"), iri("1"), {}, {Kind: diff.Literal, Value: "0x10", Datatype: xsd + "integer"},
+		{Kind: diff.Literal, Value: "1_0", Datatype: xsd + "integer"},
+		{Kind: diff.Literal, Value: "inf", Datatype: xsd + "double"}, {Kind: diff.Literal, Value: "2024", Datatype: xsd + "gYear"},
+		{Kind: diff.Literal, Value: "", Datatype: xsd + "double"}} {
 		if f, ok := number(x); ok {
 			t.Errorf("%v is %v", x, f)
 		}

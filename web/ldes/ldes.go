@@ -91,9 +91,11 @@ func (s *Stream) WriteRoot(w io.Writer, pages []Bound) error {
 	s.describe(b)
 	fmt.Fprintf(b, "<%s> a tree:Node", s.root())
 	for i, p := range pages {
-		fmt.Fprintf(b, " ;\n  tree:relation [ a tree:GreaterThanOrEqualToRelation ; tree:path f:time ; tree:value %s ; tree:node <%s> ]", stamp(p.From), s.URL(p.Page))
+		fmt.Fprintf(b, " ;\n  tree:relation [ a tree:GreaterThanOrEqualToRelation ; tree:path f:time ; tree:value %s ; "+
+			"tree:node <%s> ]", stamp(p.From), s.URL(p.Page))
 		if i+1 < len(pages) && !p.State {
-			fmt.Fprintf(b, " ,\n    [ a tree:LessThanOrEqualToRelation ; tree:path f:time ; tree:value %s ; tree:node <%s> ]", stamp(pages[i+1].From), s.URL(p.Page))
+			fmt.Fprintf(b, " ,\n    [ a tree:LessThanOrEqualToRelation ; tree:path f:time ; tree:value %s ; tree:node <%s> ]",
+				stamp(pages[i+1].From), s.URL(p.Page))
 		}
 	}
 	b.WriteString(" .\n")
@@ -101,8 +103,10 @@ func (s *Stream) WriteRoot(w io.Writer, pages []Bound) error {
 }
 
 func (s *Stream) describe(b *bufio.Writer) {
-	fmt.Fprintf(b, "<%s#stream> a ldes:EventStream ;\n  tree:view <%s> ;\n  ldes:timestampPath f:time ; ldes:sequencePath f:change ; ldes:versionOfPath f:versionOf ;\n"+
-		"  ldes:versionDeletePath f:event ; ldes:versionDeleteObject as:Delete ;\n  ldes:transactionPath f:transaction ; ldes:transactionFinalizedPath f:last", s.root(), s.root())
+	fmt.Fprintf(b, "<%s#stream> a ldes:EventStream ;\n  tree:view <%s> ;\n  ldes:timestampPath f:time ; ldes:sequencePath "+
+		"f:change ; ldes:versionOfPath f:versionOf ;\n"+
+		"  ldes:versionDeletePath f:event ; ldes:versionDeleteObject as:Delete ;\n  ldes:transactionPath f:transaction ; "+
+		"ldes:transactionFinalizedPath f:last", s.root(), s.root())
 	if sec := int(s.Every.Seconds()); sec > 0 {
 		fmt.Fprintf(b, " ;\n  ldes:pollingInterval %d", sec)
 	}
@@ -253,7 +257,8 @@ func (s *Stream) WritePage(w io.Writer, p Page, before *diff.Result, at time.Tim
 }
 
 // members writes the versions of the touched objects that differ from what they were.
-func (s *Stream) members(b *bufio.Writer, p Page, at registry.Position, when time.Time, touched map[string]bool, was map[string]bag, now state, vars []string) {
+func (s *Stream) members(b *bufio.Writer, p Page, at registry.Position, when time.Time, touched map[string]bool,
+	was map[string]bag, now state, vars []string) {
 	var list []string
 	for _, object := range slices.Sorted(maps.Keys(touched)) {
 		if was == nil || !maps.Equal(was[object], now[object]) {
@@ -269,7 +274,8 @@ func (s *Stream) members(b *bufio.Writer, p Page, at registry.Position, when tim
 			kind = "state-"
 		}
 		id := fmt.Sprintf("<%s#%s%d-%s>", s.root(), kind, at.Seq, digest(at.Epoch+" "+object))
-		fmt.Fprintf(b, "\n<%s#stream> tree:member %s .\n%s f:versionOf %s ; f:time %s ; f:change %d ; f:transaction %q", s.root(), id, id, object, stamp(when), at.Seq, at.String())
+		fmt.Fprintf(b, "\n<%s#stream> tree:member %s .\n%s f:versionOf %s ; f:time %s ; f:change %d ; f:transaction %q", s.root(), id,
+			id, object, stamp(when), at.Seq, at.String())
 		if i == len(list)-1 {
 			b.WriteString(" ; f:last true")
 		}
@@ -307,7 +313,8 @@ const PatchType = "application/rdf-patch"
 
 // WritePatch writes changes of a graph as one RDF patch with a transaction for each. base begins the ids of patches.
 // before is the state before the first one, which a change that replaces everything needs.
-func WritePatch(w io.Writer, base string, after registry.Position, before func(registry.Position) (*diff.Result, error), changes []registry.Change) error {
+func WritePatch(w io.Writer, base string, after registry.Position, before func(registry.Position) (*diff.Result, error),
+	changes []registry.Change) error {
 	b := bufio.NewWriter(w)
 	last := after
 	if n := len(changes); n > 0 {

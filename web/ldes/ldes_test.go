@@ -32,7 +32,8 @@ func table(t *testing.T, rows ...[2]string) *diff.Result {
 func log(results ...*diff.Result) (list []registry.Change) {
 	var old *diff.Result
 	for i, r := range results {
-		list = append(list, registry.Change{Epoch: "E", Prev: uint64(i), Seq: uint64(i + 1), Time: noon.Add(time.Duration(i) * time.Minute), Baseline: i == 0, Delta: diff.Compare(old, r)})
+		list = append(list, registry.Change{Epoch: "E", Prev: uint64(i), Seq: uint64(i + 1),
+			Time: noon.Add(time.Duration(i) * time.Minute), Baseline: i == 0, Delta: diff.Compare(old, r)})
 		old = r
 	}
 	return list
@@ -56,9 +57,12 @@ func TestMembersByKey(t *testing.T) {
 	got := page(t, s, nil, changes)
 	for _, want := range []string{
 		"f:versionOf <http://example.org/a> ; f:time \"2026-11-27T12:00:00.000Z\"^^xsd:dateTime ; f:change 1 ; f:transaction \"E:1\" ;\n" +
-			"  f:row [ f:times 1 ; <urn:freshet:var:s> <http://example.org/a> ; <urn:freshet:var:n> \"1\" ] ;\n  f:row [ f:times 1 ; <urn:freshet:var:s> <http://example.org/a> ; <urn:freshet:var:n> \"2\" ] .",
-		"f:versionOf <http://example.org/b> ; f:time \"2026-11-27T12:00:00.000Z\"^^xsd:dateTime ; f:change 1 ; f:transaction \"E:1\" ; f:last true",
-		"f:change 2 ; f:transaction \"E:2\" ;\n  f:row [ f:times 1 ; <urn:freshet:var:s> <http://example.org/a> ; <urn:freshet:var:n> \"1\" ] ;\n  f:row [ f:times 1 ; <urn:freshet:var:s> <http://example.org/a> ; <urn:freshet:var:n> \"3\" ] .",
+			"  f:row [ f:times 1 ; <urn:freshet:var:s> <http://example.org/a> ; <urn:freshet:var:n> \"1\" ] ;\n  f:row [ f:times 1 ; " +
+			"<urn:freshet:var:s> <http://example.org/a> ; <urn:freshet:var:n> \"2\" ] .",
+		"f:versionOf <http://example.org/b> ; f:time \"2026-11-27T12:00:00.000Z\"^^xsd:dateTime ; f:change 1 ; f:transaction " +
+			"\"E:1\" ; f:last true",
+		"f:change 2 ; f:transaction \"E:2\" ;\n  f:row [ f:times 1 ; <urn:freshet:var:s> <http://example.org/a> ; " +
+			"<urn:freshet:var:n> \"1\" ] ;\n  f:row [ f:times 1 ; <urn:freshet:var:s> <http://example.org/a> ; <urn:freshet:var:n> \"3\" ] .",
 		"f:change 2 ; f:transaction \"E:2\" ; f:last true ; f:event as:Delete .",
 	} {
 		if !strings.Contains(got, want) {
@@ -68,7 +72,8 @@ func TestMembersByKey(t *testing.T) {
 	if n := strings.Count(got, "tree:member"); n != 4 {
 		t.Errorf("%d members", n)
 	}
-	if later := page(t, s, table(t, [2]string{"a", "1"}, [2]string{"a", "2"}, [2]string{"b", "1"}), changes[1:]); !strings.HasSuffix(got, later) {
+	if later := page(t, s, table(t, [2]string{"a", "1"}, [2]string{"a", "2"}, [2]string{"b", "1"}),
+		changes[1:]); !strings.HasSuffix(got, later) {
 		t.Errorf("a page that begins later has other members:\n%s", later)
 	}
 }
@@ -77,7 +82,9 @@ func TestMembersByKey(t *testing.T) {
 func TestMultiplicity(t *testing.T) {
 	a := [2]string{"a", "1"}
 	got := page(t, Stream{Address: "http://x/ldes", Form: diff.Select}, nil, log(table(t, a), table(t, a, a), table(t, a), table(t)))
-	for i, want := range []string{"f:change 1 ; f:transaction \"E:1\" ; f:last true ;\n  f:row [ f:times 1", "f:last true ;\n  f:row [ f:times 2", "f:change 3 ; f:transaction \"E:3\" ; f:last true ;\n  f:row [ f:times 1", "f:change 4 ; f:transaction \"E:4\" ; f:last true ; f:event as:Delete"} {
+	for i, want := range []string{"f:change 1 ; f:transaction \"E:1\" ; f:last true ;\n  f:row [ f:times 1",
+		"f:last true ;\n  f:row [ f:times 2", "f:change 3 ; f:transaction \"E:3\" ; f:last true ;\n  f:row [ f:times 1",
+		"f:change 4 ; f:transaction \"E:4\" ; f:last true ; f:event as:Delete"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("change %d: no %s in\n%s", i+1, want, got)
 		}
@@ -131,7 +138,8 @@ func TestSubjects(t *testing.T) {
 	const one, two = `<http://x/a> <http://x/p> "1" .`, `<http://x/a> <http://x/p> _:b .`
 	changes := log(graph(one, two), graph(two, `_:b <http://x/p> <http://x/a> .`))
 	got := page(t, Stream{Address: "http://x/ldes", Genid: "http://x/genid/", Form: diff.Construct}, nil, changes)
-	for _, want := range []string{"f:versionOf <http://x/a>", "  <http://x/p> \"1\" ;\n  <http://x/p> <http://x/genid/b> .", "f:versionOf <http://x/genid/b>", "f:change 2 ; f:transaction \"E:2\" ;\n  <http://x/p> <http://x/genid/b> ."} {
+	for _, want := range []string{"f:versionOf <http://x/a>", "  <http://x/p> \"1\" ;\n  <http://x/p> <http://x/genid/b> .",
+		"f:versionOf <http://x/genid/b>", "f:change 2 ; f:transaction \"E:2\" ;\n  <http://x/p> <http://x/genid/b> ."} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no\n%s\nin\n%s", want, got)
 		}

@@ -170,7 +170,8 @@ func members(d *jsontext.Decoder, read func(name string) error) error {
 
 // page reads at most limit elements of an array after the first from, and no more of them than an answer may have. more
 // reports that others follow; the rest is then not read. An element that is too large on its own comes as smaller makes it.
-func page(d *jsontext.Decoder, from, limit int, smaller func(jsontext.Value) (jsontext.Value, error)) (list []jsontext.Value, more bool, err error) {
+func page(d *jsontext.Decoder, from, limit int, smaller func(jsontext.Value) (jsontext.Value, error)) (list []jsontext.Value,
+	more bool, err error) {
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
 		return nil, false, errors.Join(errors.New("an array is missing"), err)
 	}

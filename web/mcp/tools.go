@@ -256,7 +256,8 @@ type found struct {
 
 func foundOf(q *api.Query, describes string) found {
 	f := found{ID: q.ID, Name: q.Name, Endpoint: q.Endpoint, Describes: shortened(describes, mostText),
-		Text: shortened(q.Query, mostText), Form: string(q.Form), State: string(q.State), Rows: q.Rows, ChangedAt: q.ChangedAt, CheckedAt: q.CheckedAt, Tags: q.Tags}
+		Text: shortened(q.Query, mostText), Form: string(q.Form), State: string(q.State), Rows: q.Rows, ChangedAt: q.ChangedAt,
+		CheckedAt: q.CheckedAt, Tags: q.Tags}
 	if q.Seq > 0 {
 		f.Position = registry.Position{Epoch: q.Epoch, Seq: q.Seq}.String()
 	}

@@ -82,7 +82,8 @@ func (v docsHandler) page() (content, error) {
 	}
 	p := docsPage{Page: site.Page(v.r.PathValue("page")), Groups: site.Groups}
 	if p.Page == nil || p.Page == site.Index {
-		return content{}, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such page", Detail: "The documentation has no page of this name. /docs lists its pages."}
+		return content{}, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such page",
+			Detail: "The documentation has no page of this name. /docs lists its pages."}
 	}
 	return content{Data: p}, nil
 }

@@ -22,7 +22,8 @@ var secretAddresses = map[string]string{
 	"slack":      "slack+http://127.0.0.1:1/services/T0/B0/SESAME",
 	"teams":      "teams+http://127.0.0.1:1/workflows/SESAME?sig=SESAME",
 	"telegram":   "telegram+http://123:SESAME@127.0.0.1:1/-1SESAME",
-	"webpush": "webpush+http://127.0.0.1:1/SESAME#p256dh=BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4" +
+	"webpush": "webpush+http://127.0.0.1:1/SESAME" +
+		"#p256dh=BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4" +
 		"&auth=SESAMEqH6r4Tts7J_aSIgg&key=" + service.NewPushKey(),
 	"text": "text+http://SESAME:SESAME@127.0.0.1:1?k=@SESAME#@SESAME",
 }
@@ -45,8 +46,10 @@ func TestPagesShowNoAddress(t *testing.T) {
 		}
 		r.post("/rules", "name", "late-"+k.Name, "query", "delays", "when", "rows > 0", "to", address).status(303)
 		to := registry.Receiver{Kind: k.Name, Address: complete}
-		r.follower(registry.Subscription{ID: "nt_" + k.Name, Way: registry.People, Caller: "shop", Name: "people-" + k.Name, Query: q.ID, To: &to, Callback: to.Masked(), State: registry.Active,
-			Dead: []registry.DeadLetter{{OutboxMessage: registry.OutboxMessage{ID: "msg_" + k.Name, Type: "change", Query: q.ID}, Error: "refused", GivenUp: time.Now()}}})
+		r.follower(registry.Subscription{ID: "nt_" + k.Name, Way: registry.People, Caller: "shop", Name: "people-" + k.Name,
+			Query: q.ID, To: &to, Callback: to.Masked(), State: registry.Active,
+			Dead: []registry.DeadLetter{{OutboxMessage: registry.OutboxMessage{ID: "msg_" + k.Name, Type: "change", Query: q.ID},
+				Error: "refused", GivenUp: time.Now()}}})
 	}
 	r.tick("city")
 	paths := []string{"/", "/rules", "/deliveries", "/dead-letters", "/queries", queryPath(q.ID)}

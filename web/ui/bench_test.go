@@ -49,17 +49,23 @@ func crowd(b testing.TB, n int) http.Handler {
 	}
 	var batch scheduler.Batch
 	for i := range n {
-		q := registry.Query{ID: fmt.Sprintf("q_%026d", i), Endpoint: "city", Text: fmt.Sprintf("PREFIX ex: <http://example.org/>\nSELECT ?s ?o WHERE { ?s ex:p%d ?o . ?s a ex:Thing ; ex:label ?label FILTER(lang(?label) = 'en') }", i), Form: diff.Select, Limit: -1,
-			CreatedAt: time.Now(), Holders: []registry.Holder{{Caller: "app", Name: fmt.Sprintf("Query number %d", i), Tags: []string{fmt.Sprint("tag", i%40)}, Since: time.Now()}}}
+		q := registry.Query{ID: fmt.Sprintf("q_%026d", i), Endpoint: "city",
+			Text: fmt.Sprintf("PREFIX ex: <http://example.org/>\nSELECT ?s ?o WHERE { ?s ex:p%d ?o . ?s a ex:Thing ; ex:label ?label "+
+				"FILTER(lang(?label) = 'en') }", i), Form: diff.Select, Limit: -1,
+			CreatedAt: time.Now(), Holders: []registry.Holder{{Caller: "app", Name: fmt.Sprintf("Query number %d", i),
+				Tags: []string{fmt.Sprint("tag", i%40)}, Since: time.Now()}}}
 		if _, err := db.Queries.EditQuery(q.ID, func(x *registry.Query, _ bool) error { *x = q; return nil }); err != nil {
 			b.Fatal(err)
 		}
-		s := policy.Stats{Last: 63, Executions: 63, Changes: uint64(i % 9), Hash: results[0].Hash(), Rows: 20, CheckedAt: time.Now().Add(-time.Duration(i) * time.Millisecond), ChangedAt: time.Now(), Policy: "rr",
+		s := policy.Stats{Last: 63, Executions: 63, Changes: uint64(i % 9), Hash: results[0].Hash(), Rows: 20,
+			CheckedAt: time.Now().Add(-time.Duration(i) * time.Millisecond), ChangedAt: time.Now(), Policy: "rr",
 			LastRun: policy.Run{Slot: 63, At: time.Now(), Elapsed: time.Millisecond, Outcome: registry.Changed}}
 		for k := range 63 {
-			s.Samples = append(s.Samples, policy.Sample{Slot: uint64(k + 1), Elapsed: time.Duration(i%50+1) * time.Millisecond, Changed: k%9 < i%9, Jaccard: .3})
+			s.Samples = append(s.Samples, policy.Sample{Slot: uint64(k + 1), Elapsed: time.Duration(i%50+1) * time.Millisecond,
+				Changed: k%9 < i%9, Jaccard: .3})
 		}
-		batch.Outcomes = append(batch.Outcomes, scheduler.Outcome{Query: q.ID, Stats: s, Result: results[0], Delta: diff.Compare(nil, results[0])})
+		batch.Outcomes = append(batch.Outcomes, scheduler.Outcome{Query: q.ID, Stats: s, Result: results[0],
+			Delta: diff.Compare(nil, results[0])})
 	}
 	if _, err := db.Ledger.Record("city", batch); err != nil {
 		b.Fatal(err)
@@ -106,7 +112,8 @@ func fetch(tb testing.TB, h http.Handler, path string) *httptest.ResponseRecorde
 func BenchmarkPage(b *testing.B) {
 	const n = 10_000
 	h := crowd(b, n)
-	for _, path := range []string{"/", "/queries", "/queries?sort=cost", "/queries?sort=name&page=200", "/queries?tag=tag7", "/queries?q=number+77", "/queries/q_00000000000000000000000007"} {
+	for _, path := range []string{"/", "/queries", "/queries?sort=cost", "/queries?sort=name&page=200", "/queries?tag=tag7",
+		"/queries?q=number+77", "/queries/q_00000000000000000000000007"} {
 		b.Run(fmt.Sprintf("queries=%d%s", n, path), func(b *testing.B) {
 			size := 0
 			for b.Loop() {

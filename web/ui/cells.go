@@ -127,7 +127,8 @@ func plainType(n namer, typ string) string {
 	return n.short(typ)
 }
 
-var number = map[string]bool{xsd + "integer": true, xsd + "decimal": true, xsd + "double": true, xsd + "float": true, xsd + "int": true, xsd + "long": true,
+var number = map[string]bool{xsd + "integer": true, xsd + "decimal": true, xsd + "double": true, xsd + "float": true,
+	xsd + "int": true, xsd + "long": true,
 	xsd + "nonNegativeInteger": true, xsd + "positiveInteger": true, xsd + "short": true, xsd + "byte": true, xsd + "unsignedInt": true}
 
 // headsOf returns the column headings of a result form.
@@ -143,7 +144,8 @@ func headsOf(f diff.Form, vars []string) []string {
 }
 
 // grid renders rows; where returns the address of a cell's full value.
-func (n namer) grid(f diff.Form, vars []string, rows int, row func(int) []diff.Term, sign func(int) string, where func(row, col int) string) grid {
+func (n namer) grid(f diff.Form, vars []string, rows int, row func(int) []diff.Term, sign func(int) string,
+	where func(row, col int) string) grid {
 	g := grid{Heads: headsOf(f, vars[:min(len(vars), mostColumns)]), Columns: len(vars)}
 	g.Number = make([]bool, len(g.Heads))
 	for c := range g.Number {

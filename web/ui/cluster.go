@@ -38,7 +38,8 @@ type nodeRow struct {
 }
 
 // nodeClasses are the looks of the states of nodes.
-var nodeClasses = map[registry.NodeState]string{registry.NodeReady: "live", registry.NodeDraining: "paused", registry.NodeSilent: "failing", registry.NodeLeft: "off"}
+var nodeClasses = map[registry.NodeState]string{registry.NodeReady: "live", registry.NodeDraining: "paused",
+	registry.NodeSilent: "failing", registry.NodeLeft: "off"}
 
 func (v clusterHandler) page() (content, error) {
 	s, err := v.Cluster.Status()

@@ -23,7 +23,8 @@ func newFixedCluster() *fixedCluster {
 			{Name: "n1", State: registry.NodeReady, Role: "worker", API: "http://10.0.0.1:8080", Applied: 1207, Lag: 2, Leases: 3},
 			{Name: "n2", State: registry.NodeReady, Role: "worker", API: "http://10.0.0.2:8080", Applied: 1209, Leases: 2},
 			{Name: "n3", State: registry.NodeReady, Role: "gateway", API: "http://10.0.0.3:8080", Applied: 1209}},
-		Leases: []registry.LeaseStatus{{Key: "alerts", Node: "n1", Token: 4}, {Key: "delivery/0", Node: "n1", Token: 1}, {Key: "delivery/1", Node: "n2", Token: 2},
+		Leases: []registry.LeaseStatus{{Key: "alerts", Node: "n1", Token: 4}, {Key: "delivery/0", Node: "n1", Token: 1},
+			{Key: "delivery/1", Node: "n2", Token: 2},
 			{Key: "endpoint/city", Node: "n2", Token: 5}, {Key: "journal", Node: "n1", Token: 3}}}}
 }
 
@@ -63,19 +64,22 @@ func TestClusterPage(t *testing.T) {
 	c := r.pages.Cluster.(*fixedCluster)
 	r.endpoint("city")
 	r.endpoint("town")
-	r.get("/cluster").status(200).has(`aria-current="page"`, "river", "All 3 nodes are ready.", "1 endpoint is asked by no node now.", "this node", "http://10.0.0.2:8080",
+	r.get("/cluster").status(200).has(`aria-current="page"`, "river", "All 3 nodes are ready.",
+		"1 endpoint is asked by no node now.", "this node", "http://10.0.0.2:8080",
 		"2 entries", "1,209", "1,207", "1 of 2 shares of the callbacks, alert rules, old entries of the journal", "gateway",
 		`action="/cluster/nodes/n1/drain"`, `action="/cluster/nodes/n2/drain"`).lacks(`action="/cluster/nodes/n3/drain"`)
 	r.get("/endpoints/city").has("asked by the node", ">n2<")
 	r.get("/endpoints/town").lacks("asked by the node")
 	r.get("/endpoints").has("asked by", ">n2<")
-	r.follow(r.post("/cluster/nodes/n2/drain").status(303)).has("n2 gives away what it owns.", "2 of 3 nodes are ready.", "draining").lacks("/drain\"")
+	r.follow(r.post("/cluster/nodes/n2/drain").status(303)).has("n2 gives away what it owns.", "2 of 3 nodes are ready.",
+		"draining").lacks("/drain\"")
 	r.post("/cluster/nodes/n9/drain").status(404)
 	c.mu.Lock()
 	c.state.Nodes[1].State, c.state.Nodes[2].State = registry.NodeSilent, registry.NodeLeft
 	c.state.Nodes[2].Differs = []string{"endpoints.city", "limits.queries"}
 	c.mu.Unlock()
-	r.get("/cluster").has("1 of 2 nodes is ready.", "n2 sends no heartbeats.", "stopped", "The settings of n3 differ from those of n1: <b>endpoints.city</b>, <b>limits.queries</b>.")
+	r.get("/cluster").has("1 of 2 nodes is ready.", "n2 sends no heartbeats.", "stopped",
+		"The settings of n3 differ from those of n1: <b>endpoints.city</b>, <b>limits.queries</b>.")
 	c.mu.Lock()
 	c.state.Nodes[0].State = registry.NodeSilent
 	c.mu.Unlock()

@@ -52,7 +52,8 @@ func ends(t *testing.T, addr, line, accept string) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	if _, err := io.WriteString(conn, line+" HTTP/1.1\r\nHost: localhost\r\nAccept: "+accept+"\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100000\r\n\r\nx"); err != nil {
+	if _, err := io.WriteString(conn, line+" HTTP/1.1\r\nHost: localhost\r\nAccept: "+accept+
+		"\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100000\r\n\r\nx"); err != nil {
 		t.Error(err)
 		return
 	}

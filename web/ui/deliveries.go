@@ -57,7 +57,8 @@ func (v deliveryHandler) page() (content, error) {
 	}
 	q := v.r.URL.Query()
 	way, text := registry.Way(q.Get("way")), clip(strings.TrimSpace(q.Get("q")), 200)
-	p := deliveriesPage{Sums: v.sums(all), Ways: waysOf(all, way), Way: q.Get("way"), Search: text != "" || len(all) > 1, Table: followerTable{Text: text}}
+	p := deliveriesPage{Sums: v.sums(all), Ways: waysOf(all, way), Way: q.Get("way"), Search: text != "" || len(all) > 1,
+		Table: followerTable{Text: text}}
 	shown, err := v.search(all, text)
 	if err != nil {
 		return content{}, err
@@ -77,7 +78,8 @@ func (v deliveryHandler) page() (content, error) {
 	if p.Pages != nil {
 		p.Pages.More = more
 	}
-	return content{Data: p, Live: []part{{"lede", "deliveries-lede", p.Sums}, {"facts", "deliveries-facts", p.Sums}, {"follower-rows", "follower-rows", p.Table}}}, nil
+	return content{Data: p, Live: []part{{"lede", "deliveries-lede", p.Sums}, {"facts", "deliveries-facts", p.Sums},
+		{"follower-rows", "follower-rows", p.Table}}}, nil
 }
 
 // search returns the followers whose name contains a text, or that follow a query
@@ -213,7 +215,8 @@ func (v deliveryHandler) subscription() (*follower, error) {
 	if err != nil && !isMissing(err) {
 		return nil, err
 	}
-	return nil, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such follower", Detail: "It may have gone: followers by WebSocket and server-sent events are there while they are connected."}
+	return nil, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such follower",
+		Detail: "It may have gone: followers by WebSocket and server-sent events are there while they are connected."}
 }
 
 func actOnFollower(verb string) func(deliveryHandler) error {

@@ -74,12 +74,14 @@ func TestDocumentationSearch(t *testing.T) {
 	r.get("/docs").status(200).has("<h1", `name="q"`, `href="/docs/watch"`, `aria-current="page"`)
 	r.get("/docs?q=Memento").status(200).has("“Memento”", `href="/docs/history#`, "<title>Search: Memento").lacks("No section")
 	r.get("/docs?q=%3Cb%3Enothing").status(200).has("No section has all words", "&lt;b&gt;nothing").lacks("<b>nothing")
-	r.get("/docs/watch").status(200).has("<title>Watch something without SPARQL · Freshet", `aria-current="page">Watch something`, `<pre class="code wrap">`, `<nav class="contents" aria-label="On this page">`, `href="#labels"`, `href="/docs/files/watch.md"`)
+	r.get("/docs/watch").status(200).has("<title>Watch something without SPARQL · Freshet", `aria-current="page">Watch something`,
+		`<pre class="code wrap">`, `<nav class="contents" aria-label="On this page">`, `href="#labels"`, `href="/docs/files/watch.md"`)
 	a := r.get("/docs/files/watch.md").status(200).has("# Watch something")
 	if typ := a.Header.Get("Content-Type"); typ != "text/markdown; charset=utf-8" {
 		t.Errorf("Markdown comes as %s", typ)
 	}
-	for _, missing := range []string{"/docs/nothing", "/docs/index", "/docs/watch.md", "/docs/files/docs.go", "/docs/files/nothing.md", "/docs/files/%2e%2e%2fdocs.go"} {
+	for _, missing := range []string{"/docs/nothing", "/docs/index", "/docs/watch.md", "/docs/files/docs.go",
+		"/docs/files/nothing.md", "/docs/files/%2e%2e%2fdocs.go"} {
 		r.get(missing).status(404)
 	}
 }

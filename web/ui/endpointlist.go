@@ -78,7 +78,8 @@ func sameURL(groups [][]string, name string) string {
 }
 
 func rowOf(o overviewEndpoint, e registry.Endpoint, slots []scheduler.Slot) endpointRow {
-	r := endpointRow{overviewEndpoint: o, URL: e.URL, Slot: e.Slot, Budget: cost(time.Duration(e.Budget)).String(), Found: none, Passed: none, Meter: "0", Used: none}
+	r := endpointRow{overviewEndpoint: o, URL: e.URL, Slot: e.Slot, Budget: cost(time.Duration(e.Budget)).String(), Found: none,
+		Passed: none, Meter: "0", Used: none}
 	t := total(slots)
 	if t.slots > 0 {
 		r.Found = count(t.Changed)
@@ -154,7 +155,8 @@ func (v endpointHandler) merging(e registry.Endpoint) (*mergingView, error) {
 }
 
 func (v endpointHandler) mergingRow(s cohort.Snapshot) mergingRow {
-	r := mergingRow{ID: s.Template, Queries: s.Members, Kind: string(s.Kind), Audits: s.Audits, Different: s.Different, Request: s.A, Alone: s.Alone, Query: s.B, Row: s.C, OffUntil: s.OffUntil}
+	r := mergingRow{ID: s.Template, Queries: s.Members, Kind: string(s.Kind), Audits: s.Audits, Different: s.Different, Request: s.A,
+		Alone: s.Alone, Query: s.B, Row: s.C, OffUntil: s.OffUntil}
 	if q, err := v.Registry.Query(s.Example); err == nil {
 		r.Example = &exampleQuery{v.name(&q), queryPath(q.ID)}
 		r.Text = clip(web.ShortIRIs(scheduler.TemplateText(&q), q.Text), 600)
@@ -224,7 +226,8 @@ func (v endpointHandler) feeds() (content, error) {
 	proofs := v.ChangeFeeds.Proofs()
 	for _, f := range all {
 		f.Definition = f.Masked()
-		s := feedSheet{Status: f, Clock: v.visit, Class: map[string]string{changefeed.Live: "live", changefeed.Failing: "failing"}[f.State], Lag: took(f.LagSeconds)}
+		s := feedSheet{Status: f, Clock: v.visit, Class: map[string]string{changefeed.Live: "live",
+			changefeed.Failing: "failing"}[f.State], Lag: took(f.LagSeconds)}
 		if s.Class == "" {
 			s.Class = "stale"
 		}
@@ -252,7 +255,8 @@ func (v endpointHandler) feeds() (content, error) {
 }
 
 // reasons counts why results of an endpoint are not proved.
-func (v endpointHandler) reasons(s *feedSheet, p *feedsPage, endpoint string, proofs func(*registry.Query) (*changefeed.Proof, error)) error {
+func (v endpointHandler) reasons(s *feedSheet, p *feedsPage, endpoint string, proofs func(*registry.Query) (*changefeed.Proof,
+	error)) error {
 	list, _, err := v.Queries.List(registry.QueryFilter{Endpoint: endpoint}, "", mostProofs)
 	for i := range list {
 		q := &list[i].Query

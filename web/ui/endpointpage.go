@@ -68,7 +68,8 @@ func (v endpointHandler) show(e registry.Endpoint, s settingsForm) (content, err
 		return content{}, err
 	}
 	recent := total(slots[:min(len(slots), hydroSlots)])
-	p := &endpointPage{overviewEndpoint: o, URL: e.URL, Settings: s, Paused: e.Pause != nil, Admin: v.May(registry.RoleAdmin), Path: endpointPath(e.Name), Never: e.Slot == scheduler.Never}
+	p := &endpointPage{overviewEndpoint: o, URL: e.URL, Settings: s, Paused: e.Pause != nil, Admin: v.May(registry.RoleAdmin),
+		Path: endpointPath(e.Name), Never: e.Slot == scheduler.Never}
 	if recent.budget > 0 {
 		p.Used = share(recent.used / recent.budget)
 	}
@@ -155,7 +156,8 @@ func numbers(slots []scheduler.Slot, now time.Time) *numbersView {
 		return nil
 	}
 	t := total(slots)
-	n := &numbersView{Covers: now.Sub(t.first).Round(time.Minute), Slots: t.slots, Lost: t.failed, Run: t.run, Changed: t.Changed, Failures: t.failures, Cut: t.cut, Time: time.Duration(t.used * 1e9)}
+	n := &numbersView{Covers: now.Sub(t.first).Round(time.Minute), Slots: t.slots, Lost: t.failed, Run: t.run, Changed: t.Changed,
+		Failures: t.failures, Cut: t.cut, Time: time.Duration(t.used * 1e9)}
 	if n.Covers < time.Minute {
 		n.Covers = now.Sub(t.first).Truncate(time.Second)
 	}

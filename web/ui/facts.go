@@ -60,7 +60,8 @@ func (v overviewHandler) facts(o web.Outlook, all [][]scheduler.Slot) (facts, er
 	f.slots(all)
 	f.Saved, f.Ran = executionsSaved(all)
 	f.FreshLine = trendLine(past, 1, func(p point) float64 { return p.fresh }, func(x float64) string { return share(x).String() })
-	f.AgeLine = trendLine(past, 0, func(p point) float64 { return p.age.Seconds() }, func(x float64) string { return span(time.Duration(x) * time.Second) })
+	f.AgeLine = trendLine(past, 0, func(p point) float64 { return p.age.Seconds() },
+		func(x float64) string { return span(time.Duration(x) * time.Second) })
 	if v.Subscriptions == nil || !v.May(registry.RoleAdmin) {
 		return f, nil
 	}

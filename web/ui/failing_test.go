@@ -23,7 +23,8 @@ func TestFailingQueryIsSeen(t *testing.T) {
 	r.get("/queries").has(">failing<", "no PREFIX for &lt;em&gt;rdfs", "1 query fails.", "failing (1)", "failing: ")
 	r.get("/queries?state=failing").has("bad", "1 to 1 of 1")
 	r.get("/").has("1 of 2 results is fresh.", "1 query fails.", "1 failing").lacks("not run yet")
-	r.get(queryPath(bad.ID)).has("Failing: no run was complete yet.", "no PREFIX for &lt;em&gt;rdfs", "There is no result yet.", "No run was complete yet.", `<div class="msg fail" role="group"`).lacks("Nothing has run yet", "It has no result yet.")
+	r.get(queryPath(bad.ID)).has("Failing: no run was complete yet.", "no PREFIX for &lt;em&gt;rdfs", "There is no result yet.",
+		"No run was complete yet.", `<div class="msg fail" role="group"`).lacks("Nothing has run yet", "It has no result yet.")
 	r.get("/endpoints/city").has("Healthy").lacks("failing for")
 }
 
@@ -106,7 +107,8 @@ func TestSlotsThatFailedAreCountedOnce(t *testing.T) {
 	if n := numbers(slots, now); n.Slots != 5 || n.Lost != 2 {
 		t.Errorf("%+v, want 5 slots, 2 of them lost", n)
 	}
-	if about := rendered(t, "endpoint", "health-about", healthOf(slots, nil, now)); !strings.Contains(about, ": 1 answered in part, 2 failed, 1 in which it had asked us to wait") {
+	if about := rendered(t, "endpoint", "health-about", healthOf(slots, nil, now)); !strings.Contains(about,
+		": 1 answered in part, 2 failed, 1 in which it had asked us to wait") {
 		t.Error(about)
 	}
 	if s := total(slots); s.used != 7 || s.budget != 40 {
@@ -133,14 +135,16 @@ func TestJudgeSlot(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", c.slot, got, c.want)
 		}
 	}
-	if failureOf(registry.Health{State: registry.HealthFailing, Failures: 5, Until: time.Now()}) == failureOf(registry.Health{State: registry.HealthFailing, Incomplete: 5}) {
+	if failureOf(registry.Health{State: registry.HealthFailing, Failures: 5, Until: time.Now()}) == failureOf(registry.Health{
+		State: registry.HealthFailing, Incomplete: 5}) {
 		t.Error("what does not answer and what answers nonsense are called the same")
 	}
 }
 
 // A run cut by the budget is not drawn as a failure.
 func TestStripOfCutRun(t *testing.T) {
-	for outcome, failed := range map[registry.Outcome]bool{registry.Cut: false, registry.Partial: false, registry.Failed: true, registry.Rejected: true} {
+	for outcome, failed := range map[registry.Outcome]bool{registry.Cut: false, registry.Partial: false, registry.Failed: true,
+		registry.Rejected: true} {
 		s := policy.Stats{}
 		s.LastRun.Slot, s.LastRun.At, s.LastRun.Outcome = 7, time.Now(), outcome
 		if x := stripOf(s, 9); (x.Failed != "") != failed || (x.Partial == "") != failed {
@@ -151,8 +155,10 @@ func TestStripOfCutRun(t *testing.T) {
 
 // A state that began in the past is described in the right tense.
 func TestFailsSince(t *testing.T) {
-	for want, f := range map[string]failure{"does not answer": {}, "has not answered since 05:02": {Since: "05:02"}, "answers with status 502": {Status: "502"},
-		"has answered with status 502 since 05:02": {Status: "502", Since: "05:02"}, "has answered nothing complete since 05:02": {Nothing: true, Since: "05:02"}} {
+	for want, f := range map[string]failure{"does not answer": {}, "has not answered since 05:02": {Since: "05:02"},
+		"answers with status 502":                   {Status: "502"},
+		"has answered with status 502 since 05:02":  {Status: "502", Since: "05:02"},
+		"has answered nothing complete since 05:02": {Nothing: true, Since: "05:02"}} {
 		if got := rendered(t, "endpoint", "fails", f); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -29,13 +29,18 @@ func TestFeedsPage(t *testing.T) {
 	q := r.register("city", "numbers", "SELECT ?n { ?s ?p ?n }")
 	r.get("/feeds").status(200).has("No endpoint has a feed.")
 	r.get("/endpoints").lacks(`href="/feeds"`)
-	f.list = []changefeed.Status{{Definition: changefeed.Definition{Name: "wikidata", Kind: changefeed.Wikimedia, URL: "https://stream.example.org/?token=hush"}, State: changefeed.Gap, Error: "retention has passed",
-		Position: changefeed.Place{Offset: 12345, Time: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)}, Events: 7001, Matched: 3, Gaps: 1, Endpoints: []string{"city"}}}
+	f.list = []changefeed.Status{{Definition: changefeed.Definition{Name: "wikidata", Kind: changefeed.Wikimedia,
+		URL: "https://stream.example.org/?token=hush"}, State: changefeed.Gap, Error: "retention has passed",
+		Position: changefeed.Place{Offset: 12345, Time: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)}, Events: 7001, Matched: 3,
+		Gaps: 1, Endpoints: []string{"city"}}}
 	f.proof = &changefeed.Proof{Feed: "wikidata", Unprovable: "events are missing: retention has passed"}
 	r.get("/endpoints").has(`href="/feeds"`)
-	r.get("/feeds").status(200).has(`aria-current="page"`, "0 of 1 feed is live.", "/?token=…", "Retention has passed.", "numbers", "12345, 2026-11-27T12:00:00Z", "Events are missing: retention has passed.", `href="/endpoints/city"`)
-	f.list[0].State, f.list[0].Error, f.proof = changefeed.Live, "", &changefeed.Proof{Feed: "wikidata", Until: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)}
+	r.get("/feeds").status(200).has(`aria-current="page"`, "0 of 1 feed is live.", "/?token=…", "Retention has passed.", "numbers",
+		"12345, 2026-11-27T12:00:00Z", "Events are missing: retention has passed.", `href="/endpoints/city"`)
+	f.list[0].State, f.list[0].Error, f.proof = changefeed.Live, "", &changefeed.Proof{Feed: "wikidata",
+		Until: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)}
 	r.get("/feeds").status(200).has("The feed is live.", "proved without a request").lacks("Not proved")
 	f.proof.Edits = []changefeed.Edit{{Text: "revision 2145 of Q42", Link: "https://x.example/2145"}}
-	r.get("/queries/"+q.ID).status(200).has("Proved until", `href="/feeds#feed-wikidata"`, `possibly changed by <a href="https://x.example/2145">revision 2145 of Q42</a>`)
+	r.get("/queries/"+q.ID).status(200).has("Proved until", `href="/feeds#feed-wikidata"`,
+		`possibly changed by <a href="https://x.example/2145">revision 2145 of Q42</a>`)
 }

@@ -28,7 +28,8 @@ const (
 	served
 )
 
-var conditions = [...]state{{"failing", "given-up"}, {"failing", "failing"}, {"stale", "lagging"}, {"new", "pending"}, {"paused", "paused"}, {"live", "live"}}
+var conditions = [...]state{{"failing", "given-up"}, {"failing", "failing"}, {"stale", "lagging"}, {"new", "pending"},
+	{"paused", "paused"}, {"live", "live"}}
 
 func (f *follower) condition() int {
 	switch {

@@ -60,11 +60,15 @@ func refusedForms(query string) []refusedForm {
 }
 
 // Buttons have no field to correct; the next page says why the action failed.
-var buttons = map[string]bool{"/signout": true, "/theme": true, "/queries": true, "/queries/{id}": true, "/queries/{id}/release": true, "/register/check": true,
-	"/endpoints/{name}/tick": true, "/endpoints/{name}/pause": true, "/endpoints/{name}/resume": true, "/endpoints/{name}/remove": true, "/endpoints/{name}/revert": true,
+var buttons = map[string]bool{"/signout": true, "/theme": true, "/queries": true, "/queries/{id}": true,
+	"/queries/{id}/release": true, "/register/check": true,
+	"/endpoints/{name}/tick": true, "/endpoints/{name}/pause": true, "/endpoints/{name}/resume": true,
+	"/endpoints/{name}/remove": true, "/endpoints/{name}/revert": true,
 	"/deliveries/{id}/pause": true, "/deliveries/{id}/resume": true, "/deliveries/{id}/drop": true,
-	"/dead-letters/resend": true, "/dead-letters/drop": true, "/dead-letters/{id}/{letter}/resend": true, "/dead-letters/{id}/{letter}/drop": true,
-	"/profiles/{id}/remove": true, "/rules/{id}/remove": true, "/rules/{id}/test": true, "/rules/{id}/pause": true, "/rules/{id}/resume": true, "/tokens/{name}/revoke": true, "/signin": true,
+	"/dead-letters/resend": true, "/dead-letters/drop": true, "/dead-letters/{id}/{letter}/resend": true,
+	"/dead-letters/{id}/{letter}/drop": true,
+	"/profiles/{id}/remove":            true, "/rules/{id}/remove": true, "/rules/{id}/test": true, "/rules/{id}/pause": true,
+	"/rules/{id}/resume": true, "/tokens/{name}/revoke": true, "/signin": true,
 	"/cluster/nodes/{name}/drain": true}
 
 // A rejected form comes back with the submitted values. A message at the top links to
@@ -155,14 +159,16 @@ func TestSecretsOfEndpoints(t *testing.T) {
 		}
 		return e
 	}
-	if e := stored(); e.Headers["X-Key"] != "k3y" || len(e.Headers) != 2 || e.Auth.Basic == nil || *e.Auth.Basic != (registry.Password{Username: "u", Password: "s3cret"}) || e.MinGap.String() != "200ms" {
+	if e := stored(); e.Headers["X-Key"] != "k3y" || len(e.Headers) != 2 || e.Auth.Basic == nil ||
+		*e.Auth.Basic != (registry.Password{Username: "u", Password: "s3cret"}) || e.MinGap.String() != "200ms" {
 		t.Fatalf("stored %+v", e)
 	}
 	page := r.get("/endpoints/shop?tab=settings").has("X-Key: (set)\nX-Other: (set)", `value="u"`).lacks("s3cret", "k3y", "From a .")
 	again := page.fields()
 	moved := with(again, "url", "http://localhost:9/sparql")
 	r.post("/endpoints/shop", moved...).status(422).has("Type the value of X-Key", "type the secret for it")
-	r.post("/endpoints/shop", without(moved, "headers", "auth")...).status(422).has("type the header fields for it", "together with the sign-in")
+	r.post("/endpoints/shop", without(moved, "headers", "auth")...).status(422).has("type the header fields for it",
+		"together with the sign-in")
 	r.post("/endpoints/shop", with(again, "headers", "X-New: (set)")...).status(422).has("Type the value of X-New")
 	r.follow(r.post("/endpoints/shop", with(again, "headers", "X-Key: (set)", "username", "v")...))
 	if e := stored(); e.Headers["X-Key"] != "k3y" || len(e.Headers) != 1 || e.Auth.Basic.Username != "v" || e.Auth.Basic.Password != "s3cret" {

@@ -198,7 +198,8 @@ func (c clock) Past(t time.Time) template.HTML {
 
 func timeTag(kind string, t time.Time, text string) template.HTML {
 	t = t.UTC()
-	return template.HTML(fmt.Sprintf(`<time%s datetime="%s" title="%s UTC">%s</time>`, kind, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), text))
+	return template.HTML(fmt.Sprintf(`<time%s datetime="%s" title="%s UTC">%s</time>`, kind, t.Format(time.RFC3339),
+		t.Format("2 Jan 2006, 15:04:05"), text))
 }
 
 // Next is like When, for future events: once one is due, it reads "now" until the page
@@ -225,7 +226,8 @@ func (c clock) Fixed(t time.Time) template.HTML {
 	if y, m, d := t.Date(); c.now.Year() != y || c.now.Month() != m || c.now.Day() != d {
 		short = t.Format("2 Jan, 15:04")
 	}
-	return template.HTML(fmt.Sprintf(`<time data-fixed datetime="%s" title="%s UTC">%s</time>`, t.Format(time.RFC3339), t.Format("2 Jan 2006, 15:04:05"), short))
+	return template.HTML(fmt.Sprintf(`<time data-fixed datetime="%s" title="%s UTC">%s</time>`, t.Format(time.RFC3339),
+		t.Format("2 Jan 2006, 15:04:05"), short))
 }
 
 // plain formats a static time: the time of day if it is today, else with the date.
@@ -348,5 +350,6 @@ func readMoment(s string) (time.Time, error) {
 	if err == nil {
 		return t, nil
 	}
-	return t, &registry.Problem{Kind: registry.KindMalformed, Title: "Not a moment", Detail: "Write a date and a time in UTC, such as 2026-11-20T09:30:00."}
+	return t, &registry.Problem{Kind: registry.KindMalformed, Title: "Not a moment",
+		Detail: "Write a date and a time in UTC, such as 2026-11-20T09:30:00."}
 }

@@ -54,10 +54,13 @@ var rail = []place{
 
 var administration = []place{
 	{Key: "letters", Path: "/dead-letters", Icon: `<path d="M2 3.5h12v9H2zM2 4l6 5 6-5M10 11l2.5 2.5M12.5 11 10 13.5"/>`},
-	{Key: "cluster", Path: "/cluster", Icon: `<circle cx="8" cy="3.5" r="2"/><circle cx="3.5" cy="12" r="2"/><circle cx="12.5" cy="12" r="2"/><path d="M7 5.5 4.5 10M9 5.5 11.5 10M5.5 12h5"/>`},
+	{Key: "cluster", Path: "/cluster", Icon: `<circle cx="8" cy="3.5" r="2"/><circle cx="3.5" cy="12" r="2"/><circle cx="12.5" ` +
+		`cy="12" r="2"/><path d="M7 5.5 4.5 10M9 5.5 11.5 10M5.5 12h5"/>`},
 	{Key: "tokens", Path: "/tokens", Icon: `<circle cx="5" cy="8" r="2.5"/><path d="M7.5 8H14v3M11 8v2"/>`},
-	{Key: "settings", Path: "/settings", Icon: `<path d="M2 5h6M12 5h2M2 11h2M8 11h6"/><circle cx="10" cy="5" r="2"/><circle cx="6" cy="11" r="2"/>`},
-	{Key: "docs", Path: "/docs", Icon: `<path d="M8 4C6.5 3 4.5 2.8 2 3v9.5c2.5-.2 4.5 0 6 1 1.5-1 3.5-1.2 6-1V3c-2.5-.2-4.5 0-6 1zM8 4v9.5"/>`},
+	{Key: "settings", Path: "/settings", Icon: `<path d="M2 5h6M12 5h2M2 11h2M8 11h6"/><circle cx="10" cy="5" r="2"/><circle ` +
+		`cx="6" cy="11" r="2"/>`},
+	{Key: "docs", Path: "/docs", Icon: `<path d="M8 4C6.5 3 4.5 2.8 2 3v9.5c2.5-.2 4.5 0 6 1 1.5-1 3.5-1.2 6-1V3c-2.5-.2-4.5 ` +
+		`0-6 1zM8 4v9.5"/>`},
 	{Key: "about", Path: "/about", Icon: `<circle cx="8" cy="8" r="6"/><path d="M8 7.2V11.5M8 4.5v.6"/>`},
 }
 
@@ -106,13 +109,15 @@ func (v *visit) frame(section string, c content) *frame {
 func (v menu) parts(section string) []part {
 	counts := v.counts()
 	main, more := v.places(rail, section, counts), v.places(administration, section, counts)
-	return []part{{"places", "places", []any{"places", main}}, {"places-2", "places", []any{"places-2", more}}, {"places-3", "places", []any{"places-3", more}}, {"pulse", "pulse", v.pulse()}}
+	return []part{{"places", "places", []any{"places", main}}, {"places-2", "places", []any{"places-2", more}},
+		{"places-3", "places", []any{"places-3", more}}, {"pulse", "pulse", v.pulse()}}
 }
 
 func (v menu) places(all []place, section string, counts map[string]tally) []place {
 	var out []place
 	for _, p := range all {
-		if !v.sections[p.Key] || p.Key == "tokens" && !v.May(registry.RoleAdmin) || (p.Key == "settings" || p.Key == "cluster") && !v.May(registry.RoleAdmin) || p.Key == "feeds" && !v.hasFeeds() {
+		if !v.sections[p.Key] || p.Key == "tokens" && !v.May(registry.RoleAdmin) || (p.Key == "settings" || p.Key == "cluster") &&
+			!v.May(registry.RoleAdmin) || p.Key == "feeds" && !v.hasFeeds() {
 			continue
 		}
 		p.Current = p.Key == section

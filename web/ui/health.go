@@ -47,7 +47,8 @@ const (
 )
 
 // bars are the shapes of the verdicts, the best first.
-var bars = []healthBar{{Class: string(asleep)}, {Class: string(waiting), Y: 28, Height: 4}, {Class: string(answered), Y: 20, Height: 12}, {Class: string(unfinished), Y: 24, Height: 8},
+var bars = []healthBar{{Class: string(asleep)}, {Class: string(waiting), Y: 28, Height: 4}, {Class: string(answered), Y: 20,
+	Height: 12}, {Class: string(unfinished), Y: 24, Height: 8},
 	{Class: string(partly), Y: 12, Height: 20}, {Class: string(failed), Y: 2, Height: 30}}
 
 func (v verdict) rank() int {
@@ -106,7 +107,8 @@ func healthOf(slots []scheduler.Slot, dark []registry.Blackout, now time.Time) h
 		}
 		bar := bars[w]
 		bar.X, bar.Width = fmt.Sprintf("%.2f%%", float64(i)/float64(bins)*100), fmt.Sprintf("%.2f%%", 0.8/float64(bins)*100)
-		bar.From, bar.To = begin.Add(width*time.Duration(i)).UTC().Format("15:04:05"), begin.Add(width*time.Duration(i+1)).UTC().Format("15:04:05")
+		bar.From, bar.To = begin.Add(width*time.Duration(i)).UTC().Format("15:04:05"),
+			begin.Add(width*time.Duration(i+1)).UTC().Format("15:04:05")
 		h.Bars = append(h.Bars, bar)
 	}
 	h.darken(dark, begin, now)
@@ -126,7 +128,8 @@ func (h *health) darken(dark []registry.Blackout, begin, now time.Time) {
 		from, last := 0.0, -1.0 // the current frame, in per cent
 		draw := func() {
 			if last >= from {
-				h.Dark = append(h.Dark, healthBar{Class: "none", X: fmt.Sprintf("%.2f%%", from), Width: fmt.Sprintf("%.2f%%", last-from), Y: 2, Height: 30})
+				h.Dark = append(h.Dark, healthBar{Class: "none", X: fmt.Sprintf("%.2f%%", from), Width: fmt.Sprintf("%.2f%%", last-from),
+					Y: 2, Height: 30})
 			}
 		}
 		for t := s.Next(begin.Add(-time.Duration(b.For))); !t.IsZero() && t.Before(now); t = s.Next(t) {

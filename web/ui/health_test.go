@@ -29,7 +29,8 @@ func TestHealth(t *testing.T) {
 	slots[5].Run, slots[5].Cut = 2, 1
 	slots[6] = scheduler.Slot{Started: slots[6].Started, Run: 1, Failed: 1, Error: "429", Throttled: true}
 	h := healthOf(slots, nil, now)
-	if about(h) != "Of 24 slots: 18 answered, 1 in which nothing was finished within the budget, 1 answered in part, 2 failed, 1 in which it had asked us to wait, 1 with nothing due." {
+	if about(h) != "Of 24 slots: 18 answered, 1 in which nothing was finished within the budget, 1 answered in part, 2 failed, "+
+		"1 in which it had asked us to wait, 1 with nothing due." {
 		t.Error(about(h))
 	}
 	if last := h.Bars[len(h.Bars)-1]; last.Class != "err" {
@@ -85,7 +86,8 @@ func TestTroublesAreInTheHeadline(t *testing.T) {
 	r.oracle.set(q.ID, delays(t, [2]string{"S1", "12"}, [2]string{"S2", "20"}))
 	r.tick("city")
 	r.get("/").has("The one result is fresh.").lacks("fires", "heartbeats", `class="n bad"`)
-	if _, err := r.pages.Rules.Create(t.Context(), admin, registry.RuleSettings{Name: "late", Query: q.ID, When: "?delay > 10", Summary: "?line is late"}); err != nil {
+	if _, err := r.pages.Rules.Create(t.Context(), admin, registry.RuleSettings{Name: "late", Query: q.ID, When: "?delay > 10",
+		Summary: "?line is late"}); err != nil {
 		t.Fatal(err)
 	}
 	r.get("/queries").has(`firing or failing: </span>2`)
@@ -96,7 +98,8 @@ func TestTroublesAreInTheHeadline(t *testing.T) {
 	nodes.mu.Unlock()
 	r.get("/").has("The node n2 of the cluster sends no heartbeats.", `troubles of the server: </span>1`, `without heartbeats: </span>1`)
 	disk, why = registry.Storage{ReadOnly: true}, "no slot runs"
-	r.get("/").has("No result is fresh.", "Nothing is executed or stored, because the disk is full.", `troubles of the server: </span>2`, "1 stale")
+	r.get("/").has("No result is fresh.", "Nothing is executed or stored, because the disk is full.",
+		`troubles of the server: </span>2`, "1 stale")
 	for _, path := range []string{"/queries", "/queries/" + q.ID} {
 		r.get(path).has(`class="state stale"`).lacks(`class="state live"`)
 	}
@@ -104,7 +107,8 @@ func TestTroublesAreInTheHeadline(t *testing.T) {
 
 // A share below all never reads as all, and one above nothing never as nothing.
 func TestSharesAreNotRoundedToAll(t *testing.T) {
-	for x, want := range map[float64]string{1: "100", 0.9975: "99.7", 0.9999999: "99.9", 0.995: "99.5", 0.994: "99.4", 0.5: "50", 0.0004: "<0.1", 0: "0"} {
+	for x, want := range map[float64]string{1: "100", 0.9975: "99.7", 0.9999999: "99.9", 0.995: "99.5", 0.994: "99.4", 0.5: "50",
+		0.0004: "<0.1", 0: "0"} {
 		if got := share(x).Value; got != want {
 			t.Errorf("%v reads as %s %%, want %s", x, got, want)
 		}

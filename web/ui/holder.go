@@ -52,7 +52,8 @@ func (v holderHandler) releasePage() (content, error) {
 		return content{}, err
 	}
 	_, mine := q.Holder(v.caller.Name)
-	d := releasePage{Head: queryHandler(v).head(&q, st), Others: len(q.Holders), Changes: st.Position.Seq, Mine: mine, Force: v.May(registry.RoleAdmin)}
+	d := releasePage{Head: queryHandler(v).head(&q, st), Others: len(q.Holders), Changes: st.Position.Seq, Mine: mine,
+		Force: v.May(registry.RoleAdmin)}
 	if mine {
 		d.Others--
 	}
@@ -162,8 +163,9 @@ var holderFields = registerFields[1:]
 func registrationSettings(reg *registry.Registration) map[string]any {
 	return map[string]any{
 		"name": &reg.Name, "tags": &reg.Tags, "weight": &reg.Weight, "max_staleness": &reg.MaxStaleness, "min_interval": &reg.MinInterval,
-		"alone": &reg.Alone, "public": &reg.Public, "ordered": &reg.Ordered, "default_graph_uri": &reg.DefaultGraphURI, "named_graph_uri": &reg.NamedGraphURI,
-		"from": &reg.From, "until": &reg.Until, "urgency": &reg.Urgency, "life": &reg.Life,
+		"alone": &reg.Alone, "public": &reg.Public, "ordered": &reg.Ordered, "default_graph_uri": &reg.DefaultGraphURI,
+		"named_graph_uri": &reg.NamedGraphURI,
+		"from":            &reg.From, "until": &reg.Until, "urgency": &reg.Urgency, "life": &reg.Life,
 	}
 }
 
@@ -181,8 +183,10 @@ func (f *form) registration(reg registry.Registration) registry.Registration {
 
 // registration returns the registration of one holder.
 func (v holderHandler) registration(q *registry.Query, h registry.Holder) registry.Registration {
-	reg := registry.Registration{Endpoint: q.Endpoint, Text: q.Text, Name: h.Name, Tags: h.Tags, Weight: cmp.Or(h.Weight, 1), MaxStaleness: h.MaxStaleness, MinInterval: h.MinInterval,
-		DefaultGraphURI: q.DefaultGraphs, NamedGraphURI: q.NamedGraphs, From: h.From, Until: h.Until, Alone: h.Alone, Public: h.Public, Urgency: h.Urgency, Life: h.Life}
+	reg := registry.Registration{Endpoint: q.Endpoint, Text: q.Text, Name: h.Name, Tags: h.Tags, Weight: cmp.Or(h.Weight, 1),
+		MaxStaleness: h.MaxStaleness, MinInterval: h.MinInterval,
+		DefaultGraphURI: q.DefaultGraphs, NamedGraphURI: q.NamedGraphs, From: h.From, Until: h.Until, Alone: h.Alone, Public: h.Public,
+		Urgency: h.Urgency, Life: h.Life}
 	if usual, err := v.Registry.Analyse(registry.Registration{Endpoint: q.Endpoint, Text: q.Text}); err != nil || usual.Ordered != q.Ordered {
 		reg.Ordered = &q.Ordered
 	}
@@ -203,7 +207,8 @@ func (f *form) fill(reg registry.Registration) {
 // patchOf returns the edit that gives a holder the settings of a registration.
 func patchOf(reg *registry.Registration) registry.Patch {
 	tags := append([]string{}, reg.Tags...)
-	return registry.Patch{Name: &reg.Name, Tags: &tags, Weight: &reg.Weight, Alone: &reg.Alone, Public: &reg.Public, MaxStaleness: &reg.MaxStaleness, MinInterval: &reg.MinInterval,
+	return registry.Patch{Name: &reg.Name, Tags: &tags, Weight: &reg.Weight, Alone: &reg.Alone, Public: &reg.Public,
+		MaxStaleness: &reg.MaxStaleness, MinInterval: &reg.MinInterval,
 		From: cmp.Or(reg.From, &time.Time{}), Until: cmp.Or(reg.Until, &time.Time{}), Urgency: &reg.Urgency, Life: &reg.Life}
 }
 
@@ -221,7 +226,8 @@ type queryHead struct {
 func (v queryHandler) head(q *registry.Query, st registry.Status) queryHead {
 	_, holds := q.Holder(v.caller.Name)
 	v.halts.Show(q.Endpoint, &st)
-	h := queryHead{ID: q.ID, Name: clip(v.name(q), 300), Path: queryPath(q.ID), Endpoint: q.Endpoint, Form: string(q.Form), State: stateOf(q, st), Tags: q.Tags(),
+	h := queryHead{ID: q.ID, Name: clip(v.name(q), 300), Path: queryPath(q.ID), Endpoint: q.Endpoint, Form: string(q.Form),
+		State: stateOf(q, st), Tags: q.Tags(),
 		Paused: q.PausedFor(v.caller) != nil, Mine: holds, MayAct: v.May(registry.RoleApp) && (holds || v.May(registry.RoleAdmin))}
 	_, h.Watch = watch.Of(q, v.caller.Name)
 	if v.Has("endpoint") {
@@ -236,7 +242,8 @@ func (v *visit) resolve() (registry.Query, error) {
 	q, err := v.Registry.Resolve(v.caller, id)
 	if isMissing(err) {
 		return q, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no query " + clip(id, 60),
-			Detail: "It may have ended: a query ends when it has no holder any more. Its id is made from its text, so registering the same query again brings it back under the same address."}
+			Detail: "It may have ended: a query ends when it has no holder any more. Its id is made from its text, so registering " +
+				"the same query again brings it back under the same address."}
 	}
 	return q, err
 }

@@ -50,7 +50,8 @@ func TestLabelsAreSettings(t *testing.T) {
 		{"/add-endpoint", append(signIn, endpoint...), nil},
 		{"/register", registration, []string{"replace"}},
 		{queryPath(q.ID) + "/settings", registration, []string{"replace", "endpoint"}},
-		{"/watch", append(registration, properties(t, doc.Tree, "components", "requestBodies", "Watch", "content", "application/json", "schema")...), nil},
+		{"/watch", append(registration, properties(t, doc.Tree, "components", "requestBodies", "Watch", "content", "application/json",
+			"schema")...), nil},
 		{"/add-profile", properties(t, doc.Tree, request("/v1/profiles")...), nil},
 		{"/rules", append(properties(t, doc.Tree, "components", "schemas", "RuleSettings"), quiet...), []string{}},
 		{"/tokens", properties(t, doc.Tree, request("/v1/tokens")...), []string{}},
@@ -85,12 +86,15 @@ func TestLabelsAreSettings(t *testing.T) {
 
 // TestEverySettingHasAField checks that the form of an endpoint shows and saves every setting.
 func TestEverySettingHasAField(t *testing.T) {
-	full := registry.Endpoint{URL: "http://127.0.0.1:3030/sparql", Slot: "@every 1h", Budget: registry.Duration(5 * time.Second), Policy: "rr", Rule: "debt",
-		FallbackPolicy: "dj", ProfileShare: 0.25, Merge: "values", TimeoutParam: "t", AllowService: true, OwnServices: []string{"http://own.example/"}, AllowPublic: true,
+	full := registry.Endpoint{URL: "http://127.0.0.1:3030/sparql", Slot: "@every 1h", Budget: registry.Duration(5 * time.Second),
+		Policy: "rr", Rule: "debt",
+		FallbackPolicy: "dj", ProfileShare: 0.25, Merge: "values", TimeoutParam: "t", AllowService: true,
+		OwnServices: []string{"http://own.example/"}, AllowPublic: true,
 		Feed: "wikidata", Position: "dateModified", Lag: registry.Duration(7 * time.Minute),
 		Concurrency: 3, Timeout: registry.Duration(4 * time.Second), MinGap: registry.Duration(70 * time.Millisecond),
 		Blackout: []registry.Blackout{{Start: "0 2 * * *", For: registry.Duration(time.Hour)}}, MaxRows: 77, MaxBytes: 1 << 20, MaxColumns: 55,
-		DefaultGraphURI: []string{"http://g.example/1", "http://g.example/2"}, NamedGraphURI: []string{"http://n.example/1", "http://n.example/2"},
+		DefaultGraphURI: []string{"http://g.example/1", "http://g.example/2"}, NamedGraphURI: []string{"http://n.example/1",
+			"http://n.example/2"},
 		Headers: map[string]string{"X-Key": "k3y"}, Auth: registry.Auth{Basic: &registry.Password{Username: "u", Password: "s3cret"}}}
 	elsewhere := []string{"Name", "Shadows", "Pause"} // cannot be edited, or have buttons on the page
 	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
@@ -112,7 +116,8 @@ func TestEverySettingHasAField(t *testing.T) {
 	fields := r.get("/endpoints/full?tab=settings").status(200).fields()
 	plain := r.get("/endpoints/plain?tab=settings").status(200).fields()
 	tag := slices.Index(plain, "tag")
-	fields = with(fields, "tag", plain[tag+1], "allow_service", "1", "allow_public", "1", "headers", "X-Key: k3y", "password", "s3cret", "policy", "rr")
+	fields = with(fields, "tag", plain[tag+1], "allow_service", "1", "allow_public", "1", "headers", "X-Key: k3y", "password",
+		"s3cret", "policy", "rr")
 	r.post("/endpoints/plain", fields...).status(303)
 	got, err := r.reg.Endpoint("plain")
 	if err != nil {
@@ -128,9 +133,11 @@ func TestEverySettingHasAField(t *testing.T) {
 // setting, and that the form that edits it shows and saves them all.
 func TestEverySettingOfARegistrationHasAField(t *testing.T) {
 	no, from, until := false, time.Now().UTC().Add(time.Hour).Truncate(time.Second), time.Now().UTC().Add(48*time.Hour).Truncate(time.Second)
-	full := registry.Registration{Endpoint: "city", Text: "SELECT ?s { ?s ?p ?o } ORDER BY ?s", Name: "full", Tags: []string{"a", "b"}, Weight: 2.5,
+	full := registry.Registration{Endpoint: "city", Text: "SELECT ?s { ?s ?p ?o } ORDER BY ?s", Name: "full",
+		Tags: []string{"a", "b"}, Weight: 2.5,
 		MaxStaleness: registry.Duration(90 * time.Second), MinInterval: registry.Duration(time.Minute), Ordered: &no,
-		DefaultGraphURI: []string{"http://g.example/1", "http://g.example/2"}, NamedGraphURI: []string{"http://n.example/1"}, From: &from, Until: &until,
+		DefaultGraphURI: []string{"http://g.example/1", "http://g.example/2"}, NamedGraphURI: []string{"http://n.example/1"},
+		From: &from, Until: &until,
 		Public: true, Alone: true, Urgency: "exp,0.5", Life: "window,3"}
 	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Replace" {
@@ -139,9 +146,12 @@ func TestEverySettingOfARegistrationHasAField(t *testing.T) {
 	}
 	r := signedIn(t, registry.RoleAdmin)
 	r.endpoint("city")
-	typed := with(r.get("/register").status(200).lacks("<details class=\"alt gap-t\" open").fields(), "endpoint", "city", "query", full.Text, "name", "full", "tags", "a, b", "weight", "2.5",
-		"max_staleness", "90s", "min_interval", "1m", "alone", "1", "public", "1", "ordered", "false", "default_graph_uri", "http://g.example/1\nhttp://g.example/2",
-		"named_graph_uri", "http://n.example/1", "from", from.Format("2006-01-02 15:04:05"), "until", until.Format(time.RFC3339), "urgency", "exp,0.5", "life", "window,3")
+	typed := with(r.get("/register").status(200).lacks("<details class=\"alt gap-t\" open").fields(), "endpoint", "city", "query",
+		full.Text, "name", "full", "tags", "a, b", "weight", "2.5",
+		"max_staleness", "90s", "min_interval", "1m", "alone", "1", "public", "1", "ordered", "false", "default_graph_uri",
+		"http://g.example/1\nhttp://g.example/2",
+		"named_graph_uri", "http://n.example/1", "from", from.Format("2006-01-02 15:04:05"), "until", until.Format(time.RFC3339),
+		"urgency", "exp,0.5", "life", "window,3")
 	a := r.post("/register", typed...).status(303)
 	path := a.Header.Get("Location")
 	saved := func() registry.Registration {
@@ -151,8 +161,10 @@ func TestEverySettingOfARegistrationHasAField(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := q.Holders[0]
-		return registry.Registration{Endpoint: q.Endpoint, Text: q.Text, Name: h.Name, Tags: h.Tags, Weight: h.Weight, MaxStaleness: h.MaxStaleness, MinInterval: h.MinInterval,
-			Ordered: &q.Ordered, DefaultGraphURI: q.DefaultGraphs, NamedGraphURI: q.NamedGraphs, From: h.From, Until: h.Until, Alone: h.Alone, Public: h.Public, Urgency: h.Urgency, Life: h.Life}
+		return registry.Registration{Endpoint: q.Endpoint, Text: q.Text, Name: h.Name, Tags: h.Tags, Weight: h.Weight,
+			MaxStaleness: h.MaxStaleness, MinInterval: h.MinInterval,
+			Ordered: &q.Ordered, DefaultGraphURI: q.DefaultGraphs, NamedGraphURI: q.NamedGraphs, From: h.From, Until: h.Until,
+			Alone: h.Alone, Public: h.Public, Urgency: h.Urgency, Life: h.Life}
 	}
 	if got := saved(); !reflect.DeepEqual(got, full) {
 		t.Errorf("the form saves\n%+v, want\n%+v", got, full)

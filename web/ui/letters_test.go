@@ -19,10 +19,11 @@ type letterBox struct {
 }
 
 func (b letterBox) DropLetter(id, letter string) (registry.Subscription, error) {
-	return registry.Subscription{}, b.store.EditSubscriptions([]*registry.SubscriptionEdit{{ID: id, Do: func(s *registry.Subscription, _ bool) error {
-		s.Dead = slices.DeleteFunc(s.Dead, func(d registry.DeadLetter) bool { return d.ID == letter })
-		return nil
-	}}})
+	return registry.Subscription{}, b.store.EditSubscriptions([]*registry.SubscriptionEdit{{ID: id,
+		Do: func(s *registry.Subscription, _ bool) error {
+			s.Dead = slices.DeleteFunc(s.Dead, func(d registry.DeadLetter) bool { return d.ID == letter })
+			return nil
+		}}})
 }
 
 // "Drop all" drops the dead letters of the page before, also if another node that records the next
@@ -35,7 +36,8 @@ func TestDropAllLetters(t *testing.T) {
 	}
 	bury := func(to string, letters ...registry.DeadLetter) {
 		t.Helper()
-		r.follower(registry.Subscription{ID: to, Way: registry.Webhook, Caller: "ops", Callback: "https://good.example/" + to, State: registry.Active, Dead: letters})
+		r.follower(registry.Subscription{ID: to, Way: registry.Webhook, Caller: "ops", Callback: "https://good.example/" + to,
+			State: registry.Active, Dead: letters})
 	}
 	ids := func(to string) (list []string) {
 		s, err := r.store.Subscriptions.Subscription(to)
@@ -47,7 +49,8 @@ func TestDropAllLetters(t *testing.T) {
 		}
 		return list
 	}
-	a, b, late, other := letter("msg_a", time.Hour), letter("msg_b", time.Minute), letter("msg_late", 2*time.Hour), letter("msg_other", 2*time.Hour)
+	a, b, late, other := letter("msg_a", time.Hour), letter("msg_b", time.Minute), letter("msg_late", 2*time.Hour),
+		letter("msg_other", 2*time.Hour)
 	bury("one", a, b)
 	page := r.get("/dead-letters/drop").status(200).has("2 messages that were given up.")
 	form := regexp.MustCompile(`name="newest" value="([^"]*)"`).FindStringSubmatch(page.body)

@@ -35,7 +35,8 @@ func (f followers) Act(id, verb string) (registry.Subscription, error) {
 	if s, _ := f.store.Subscription(id); verb == "pause" && s.State != registry.Active {
 		return s, &registry.Problem{Kind: registry.KindConflict, Detail: "only an active subscription can be paused"}
 	}
-	state := map[string]registry.SubscriptionState{"pause": registry.SubscriptionPaused, "resume": registry.Active, "drop": registry.Ended}[verb]
+	state := map[string]registry.SubscriptionState{"pause": registry.SubscriptionPaused, "resume": registry.Active,
+		"drop": registry.Ended}[verb]
 	err := f.store.EditSubscriptions([]*registry.SubscriptionEdit{{ID: id, Do: func(s *registry.Subscription, _ bool) error {
 		s.State, s.Failures = state, 0
 		return nil
@@ -84,7 +85,8 @@ func signedIn(t *testing.T, role registry.Role) *rig {
 	if role == "" {
 		return r
 	}
-	r.post("/signin", "token", map[registry.Role]string{registry.RoleAdmin: a, registry.RoleApp: b, registry.RoleRead: c}[role], "next", "/").status(303)
+	r.post("/signin", "token", map[registry.Role]string{registry.RoleAdmin: a, registry.RoleApp: b, registry.RoleRead: c}[role],
+		"next", "/").status(303)
 	return r
 }
 
@@ -163,7 +165,8 @@ func TestEndpointPages(t *testing.T) {
 	r.get("/endpoints/city").status(200).has("No slot has run yet.", "by hand only", "/endpoints/city/tick")
 	r.get("/endpoints/city?tab=settings").has(`value="never"`)
 	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit("1")}))
-	r.follow(r.post("/endpoints/city/tick")).status(200).has("Slot 1 of city ran 1 query and found 0 changes.", "of 10"+thin+"s used", "Healthy", "The one slot was answered.", "every query that was due")
+	r.follow(r.post("/endpoints/city/tick")).status(200).has("Slot 1 of city ran 1 query and found 0 changes.", "of 10"+thin+
+		"s used", "Healthy", "The one slot was answered.", "every query that was due")
 	r.get("/endpoints").has("1 of 2 endpoints answers.", "1 had nothing to answer yet.", thin+"%", "by hand", "/endpoints/lib")
 	r.tick("lib") // a slot without a query sends no request and proves nothing
 	r.get("/endpoints").has("1 of 2 endpoints answers.")
@@ -176,9 +179,11 @@ func TestEndpointPages(t *testing.T) {
 	r.follow(r.post("/endpoints/city/pause")).has("city is paused.", "It is paused.", "paused by ops", "/endpoints/city/resume")
 	r.follow(r.post("/endpoints/city/tick")).has("No slot was run")
 	r.follow(r.post("/endpoints/city/resume")).has("city runs again.")
-	r.post("/endpoints/city/compare", "policy", "rr").status(422).has("This policy runs now; choose another one", `<details class="others" open>`, `id="f-policy" name="policy" class="short" value=""`)
+	r.post("/endpoints/city/compare", "policy", "rr").status(422).has("This policy runs now; choose another one",
+		`<details class="others" open>`, `id="f-policy" name="policy" class="short" value=""`)
 	r.follow(r.post("/endpoints/city/compare", "policy", "dj")).status(200).has("Policies compared", "played again", "dj")
-	r.get("/endpoints/city?tab=settings&compare=1").has(`<span class="mono">rr</span><span class="tag">runs now</span>`).lacks(`<li><label class="check"><input type="radio" name="policy" value="dj">`)
+	r.get("/endpoints/city?tab=settings&compare=1").has(`<span class="mono">rr</span><span class="tag">runs now</span>`).lacks(
+		`<li><label class="check"><input type="radio" name="policy" value="dj">`)
 	r.oracle.fail("503 <b>gone</b>")
 	r.follow(r.post("/endpoints/city/tick")).has("503 &lt;b&gt;gone").lacks("<b>gone")
 	r.get("/endpoints/city").has("It answers with status 503.").lacks("does not answer")
@@ -193,7 +198,8 @@ func TestEndpointPages(t *testing.T) {
 // settingsForm reads the fields of a page's form as a browser would send them.
 func (a *response) fields() []string {
 	var out []string
-	a = &response{body: regexp.MustCompile(`(?s)<form method="post" action="[^"]*/policy">.*?</form>`).ReplaceAllString(a.body, "")} // a form of its own
+	// a form of its own
+	a = &response{body: regexp.MustCompile(`(?s)<form method="post" action="[^"]*/policy">.*?</form>`).ReplaceAllString(a.body, "")}
 	for _, m := range regexp.MustCompile(`<input[^>]* name="([a-z_]+)"[^>]*?(?: value="([^"]*)"|>)`).FindAllStringSubmatch(a.body, -1) {
 		if !strings.Contains(m[0], "checkbox") && !strings.Contains(m[0], "radio") && m[1] != "back" {
 			out = append(out, m[1], html.UnescapeString(m[2]))
@@ -202,7 +208,8 @@ func (a *response) fields() []string {
 	for _, m := range regexp.MustCompile(`(?s)<textarea[^>]* name="([a-z_]+)"[^>]*>([^<]*)</textarea>`).FindAllStringSubmatch(a.body, -1) {
 		out = append(out, m[1], html.UnescapeString(m[2]))
 	}
-	for _, m := range regexp.MustCompile(`(?s)<select[^>]* name="([a-z_]+)".*?<option value="([^"]*)" selected`).FindAllStringSubmatch(a.body, -1) {
+	for _, m := range regexp.MustCompile(`(?s)<select[^>]* name="([a-z_]+)".*?<option value="([^"]*)" `+
+		`selected`).FindAllStringSubmatch(a.body, -1) {
 		out = append(out, m[1], m[2])
 	}
 	return out
@@ -240,7 +247,8 @@ func TestEndpointInDebt(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.oracle.takes = 23200 * time.Millisecond
-	r.follow(r.post("/endpoints/city/tick")).status(200).has("Later slots repay 13.2"+thin+"s.", "In debt: 13.2"+thin+"s, repaid 5"+thin+"s a slot.")
+	r.follow(r.post("/endpoints/city/tick")).status(200).has("Later slots repay 13.2"+thin+"s.", "In debt: 13.2"+thin+"s, repaid 5"+
+		thin+"s a slot.")
 	r.get("/").has("In debt: 13.2" + thin + "s, repaid 5" + thin + "s a slot.")
 	r.follow(r.post("/endpoints/city/tick")).status(200).has("5" + thin + "s repaid, 8.2" + thin + "s owed")
 }
@@ -261,16 +269,19 @@ func TestEndpointSettings(t *testing.T) {
 	if after, _ := r.reg.Endpoint("city"); tagOf(after) != tagOf(before) || after.Auth.Basic.Password != "s3cret" {
 		t.Errorf("saving what was there made %+v of %+v", after, before)
 	}
-	r.post("/endpoints/city", with(fields, "budget", "soon", "concurrency", "x")...).status(422).has(`value="soon"`, "Write a duration", "Write a whole number.")
+	r.post("/endpoints/city", with(fields, "budget", "soon", "concurrency", "x")...).status(422).has(`value="soon"`,
+		"Write a duration", "Write a whole number.")
 	r.post("/endpoints/city", with(fields, "concurrency", "99")...).status(422).has("from 1 to 64", `id="f-concurrency-e"`)
 	r.post("/endpoints/city", with(fields, "blackout", "whenever")...).status(422).has("cron spec and a length")
 	if after, _ := r.reg.Endpoint("city"); tagOf(after) != tagOf(before) {
 		t.Errorf("a refused form changed %+v", after)
 	}
-	r.follow(r.post("/endpoints/city", with(fields, "slot", "@every 10s", "budget", "5s", "blackout", "0 2 * * * for 1h\n0 4 * * * for 5m", "allow_service", "1", "allow_public", "1", "max_bytes", "1MiB")...)).
+	r.follow(r.post("/endpoints/city", with(fields, "slot", "@every 10s", "budget", "5s", "blackout",
+		"0 2 * * * for 1h\n0 4 * * * for 5m", "allow_service", "1", "allow_public", "1", "max_bytes", "1MiB")...)).
 		has("At most 50"+thin+"% of the endpoint’s time.", "0 2 * * * for 1h\n0 4 * * * for 5m")
 	e, _ := r.reg.Endpoint("city")
-	if e.Slot != "@every 10s" || len(e.Blackout) != 2 || !e.AllowService || !e.AllowPublic || e.MaxBytes != 1<<20 || e.Headers["X-Key"] != "s3cret" {
+	if e.Slot != "@every 10s" || len(e.Blackout) != 2 || !e.AllowService || !e.AllowPublic || e.MaxBytes != 1<<20 ||
+		e.Headers["X-Key"] != "s3cret" {
 		t.Errorf("saved %+v", e)
 	}
 	// The form was opened before that edit and does not contain it.
@@ -287,12 +298,14 @@ func TestEndpointSettings(t *testing.T) {
 func TestEndpointSources(t *testing.T) {
 	r := managed(t)
 	r.endpoint("city")
-	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Slot: "never", Policy: "rr", Budget: registry.Duration(2 * time.Second)}
+	file := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Slot: "never", Policy: "rr",
+		Budget: registry.Duration(2 * time.Second)}
 	if err := r.reg.ApplyFile([]registry.Endpoint{file}, nil); err != nil {
 		t.Fatal(err)
 	}
 	const at = "/endpoints/city"
-	fields := r.get(at+"?tab=settings").status(200).has("<p>From the configuration file · In force").lacks("hanged here", "Revert to the file").fields()
+	fields := r.get(at+"?tab=settings").status(200).has("<p>From the configuration file · In force").lacks("hanged here",
+		"Revert to the file").fields()
 	edited := r.follow(r.post(at, with(fields, "budget", "1s")...))
 	sources, err := r.reg.Sources("city")
 	if err != nil {
@@ -300,7 +313,8 @@ func TestEndpointSources(t *testing.T) {
 	}
 	day := sources["budget"].At.UTC().Format("2 Jan 2006") // midnight may pass during the test
 	edited.has("are in force", "Budget: the configuration file says 2s",
-		"From the configuration file, changed here by anonymous on "+day+" ·", "Changed here by anonymous on "+day+"; the file says 2s.", at+"/revert?setting=budget")
+		"From the configuration file, changed here by anonymous on "+day+" ·", "Changed here by anonymous on "+day+
+			"; the file says 2s.", at+"/revert?setting=budget")
 	r.follow(r.post(at + "/revert?setting=budget")).has("budget is in force for city").lacks("hanged here")
 	if e, err := r.reg.Endpoint("city"); err != nil || e.Budget != file.Budget {
 		t.Errorf("budget %v, %v", e.Budget, err)
@@ -310,9 +324,12 @@ func TestEndpointSources(t *testing.T) {
 
 func TestAddEndpoint(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
-	fields := with(r.get("/add-endpoint?name=coins&url=http://127.0.0.1:1/").status(200).has(`value="coins"`).fields(), "url", "http://127.0.0.1:3030/sparql")
-	r.post("/endpoints", with(fields, "do", "try")...).status(200).has("It answers SPARQL, in 12"+thin+"ms.", "Nothing is saved yet.", `value="coins"`)
-	r.post("/endpoints", with(fields, "do", "try", "url", "http://127.0.0.1/wrong")...).status(200).has("did not answer as a SPARQL endpoint", "404 &lt;Not Found&gt;")
+	fields := with(r.get("/add-endpoint?name=coins&url=http://127.0.0.1:1/").status(200).has(`value="coins"`).fields(), "url",
+		"http://127.0.0.1:3030/sparql")
+	r.post("/endpoints", with(fields, "do", "try")...).status(200).has("It answers SPARQL, in 12"+thin+"ms.",
+		"Nothing is saved yet.", `value="coins"`)
+	r.post("/endpoints", with(fields, "do", "try", "url", "http://127.0.0.1/wrong")...).status(200).has("did not answer as a "+
+		"SPARQL endpoint", "404 &lt;Not Found&gt;")
 	r.post("/endpoints", with(fields, "do", "try", "url", "nonsense")...).status(422).has("must be absolute")
 	r.post("/endpoints", with(fields, "name", "<b>")...).status(422).has("begins with a letter", `value="&lt;b&gt;"`)
 	if all, _ := r.reg.Endpoints(); len(all) != 0 {
@@ -334,16 +351,20 @@ func TestRegisterPage(t *testing.T) {
 	r.endpoint("city")
 	r.get("/register").status(200).has("Write or paste a query.", `value="city"`)
 	warned := "SELECT ?s ?o WHERE { ?s ?p ?o\nFILTER(?o < NOW()) } LIMIT 3"
-	r.post("/register/check", "endpoint", "city", "query", warned).status(200).has("with 2 things to know", "Line 2: another answer each time", "LIMIT without ORDER BY", "SELECT, at most 3 rows").lacks("<html")
-	r.post("/register/check", "endpoint", "city", "query", "SELECT <script>").status(200).has("It cannot be registered as it is.", "not valid").lacks("<script>")
+	r.post("/register/check", "endpoint", "city", "query", warned).status(200).has("with 2 things to know",
+		"Line 2: another answer each time", "LIMIT without ORDER BY", "SELECT, at most 3 rows").lacks("<html")
+	r.post("/register/check", "endpoint", "city", "query", "SELECT <script>").status(200).has("It cannot be registered as it is.",
+		"not valid").lacks("<script>")
 	r.post("/register", "do", "check", "endpoint", "city", "query", "DELETE WHERE { ?s ?p ?o }").status(422).has("DELETE WHERE")
-	r.post("/register", "endpoint", "city", "query", selectText, "weight", "-1", "max_staleness", "soon").status(422).has("A weight must be from 0 to 1,000,000.", "Write a duration", `value="soon"`)
+	r.post("/register", "endpoint", "city", "query", selectText, "weight", "-1", "max_staleness",
+		"soon").status(422).has("A weight must be from 0 to 1,000,000.", "Write a duration", `value="soon"`)
 	q, err := r.reg.Analyse(registry.Registration{Endpoint: "city", Text: selectText})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("<i>"), lit(`<img src=x onerror="alert(1)">`)}, [2]diff.Term{iri("b"), {}}))
-	r.post("/register", "do", "try", "endpoint", "city", "query", selectText).status(200).has("2 rows", "20"+thin+"ms", "not stored", "?o", "&lt;img src=x", "About 20"+thin+"ms a run, 0.20"+thin+"% of a slot of city.").lacks("<img")
+	r.post("/register", "do", "try", "endpoint", "city", "query", selectText).status(200).has("2 rows", "20"+thin+"ms", "not stored",
+		"?o", "&lt;img src=x", "About 20"+thin+"ms a run, 0.20"+thin+"% of a slot of city.").lacks("<img")
 	// The trial run's rows stay when the same caller's form is rejected for another reason.
 	r.post("/register", "endpoint", "city", "query", selectText, "weight", "-1").status(422).has("2 rows", "not stored", "&lt;img src=x")
 	r.post("/register", "endpoint", "city", "query", "ASK {}", "weight", "-1").status(422).lacks("not stored")
@@ -353,8 +374,10 @@ func TestRegisterPage(t *testing.T) {
 	r.oracle.fail("timeout after <30s>")
 	r.post("/register", "do", "try", "endpoint", "city", "query", selectText).status(200).has("brought no result", "&lt;30s&gt;")
 	r.oracle.fail("")
-	a := r.post("/register", "endpoint", "city", "query", selectText, "name", "all", "tags", "a, b", "max_staleness", "60s", "weight", "2").status(303)
-	if q, err = r.reg.Query(q.ID); err != nil || q.Holders[0].Caller != "shop" || q.Holders[0].Name != "all" || len(q.Tags()) != 2 || q.Weight() != 2 || q.MaxStaleness() != time.Minute {
+	a := r.post("/register", "endpoint", "city", "query", selectText, "name", "all", "tags", "a, b", "max_staleness", "60s",
+		"weight", "2").status(303)
+	if q, err = r.reg.Query(q.ID); err != nil || q.Holders[0].Caller != "shop" || q.Holders[0].Name != "all" || len(q.Tags()) != 2 ||
+		q.Weight() != 2 || q.MaxStaleness() != time.Minute {
 		t.Errorf("registered %+v, %v; sent to %s", q, err, a.Header.Get("Location"))
 	}
 	r.post("/register/check", "endpoint", "city", "query", selectText).status(200).has("yes, 1 application holds it")
@@ -365,7 +388,11 @@ func TestRegisterPage(t *testing.T) {
 func (r *rig) follower(s registry.Subscription) {
 	r.t.Helper()
 	s.CreatedAt = time.Now()
-	if err := r.store.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: s.ID, Do: func(x *registry.Subscription, _ bool) error { *x = s; return nil }}}); err != nil {
+	if err := r.store.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: s.ID, Do: func(x *registry.Subscription,
+		_ bool) error {
+		*x = s
+		return nil
+	}}}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -385,16 +412,22 @@ func TestDeliveriesPage(t *testing.T) {
 	}
 	hour, soon := time.Now().Add(-time.Hour), time.Now().Add(10*time.Minute)
 	at := func(seq uint64) registry.Position { return registry.Position{Epoch: st.Position.Epoch, Seq: seq} }
-	r.follower(registry.Subscription{ID: "a", Way: registry.WebSub, Caller: "shop", Query: q.ID, Callback: "https://good.example/cb?token=s3cret", State: registry.Active, Cursor: at(3), Deliveries: 1284})
-	r.follower(registry.Subscription{ID: "b", Way: registry.Webhook, Caller: "ops", Name: "<i>alerts</i>", Tag: "trams", Callback: "https://bad.example/", State: registry.Active, Cursor: at(0), Failures: 7,
+	r.follower(registry.Subscription{ID: "a", Way: registry.WebSub, Caller: "shop", Query: q.ID,
+		Callback: "https://good.example/cb?token=s3cret", State: registry.Active, Cursor: at(3), Deliveries: 1284})
+	r.follower(registry.Subscription{ID: "b", Way: registry.Webhook, Caller: "ops", Name: "<i>alerts</i>", Tag: "trams",
+		Callback: "https://bad.example/", State: registry.Active, Cursor: at(0), Failures: 7,
 		FailingSince: &hour, LastError: "503 <b>no</b>", NextTry: &soon, GaveUp: 2})
-	r.follower(registry.Subscription{ID: "c", Way: registry.WebSub, Caller: "shop", Query: q.ID, Callback: "https://gone.example/", State: registry.Disabled, Reason: "410 Gone", Cursor: at(1)})
-	r.follower(registry.Subscription{ID: "d", Way: registry.WebSub, Caller: "shop", Query: "q_gone", Callback: "https://new.example/", State: registry.Pending})
+	r.follower(registry.Subscription{ID: "c", Way: registry.WebSub, Caller: "shop", Query: q.ID, Callback: "https://gone.example/",
+		State: registry.Disabled, Reason: "410 Gone", Cursor: at(1)})
+	r.follower(registry.Subscription{ID: "d", Way: registry.WebSub, Caller: "shop", Query: "q_gone",
+		Callback: "https://new.example/", State: registry.Pending})
 	r.get("/deliveries").has("2 messages were given up.").lacks("Nothing is lost")
-	a := r.get("/deliveries").status(200).has("1 of 4 followers is up to date.", "2 fail", "1 has not agreed yet", "at bad.example", "good.example", "1,284", "2 changes", "given up", "410 Gone", "503 &lt;b&gt;no", "(7 times in a row)", "next try",
+	a := r.get("/deliveries").status(200).has("1 of 4 followers is up to date.", "2 fail", "1 has not agreed yet", "at bad.example",
+		"good.example", "1,284", "2 changes", "given up", "410 Gone", "503 &lt;b&gt;no", "(7 times in a row)", "next try",
 		"&lt;i&gt;alerts", "all with the tag trams", "a query that has ended", "Try now", "Try again", "Trams &amp;").lacks("s3cret", "<i>alerts")
 	_, rows, _ := strings.Cut(a.body, `id="follower-rows"`)
-	if gone, bad, good := strings.Index(rows, "gone.example"), strings.Index(rows, "&lt;i&gt;alerts"), strings.Index(rows, "good.example"); gone > bad || bad > good {
+	if gone, bad, good := strings.Index(rows, "gone.example"), strings.Index(rows, "&lt;i&gt;alerts"),
+		strings.Index(rows, "good.example"); gone > bad || bad > good {
 		t.Errorf("not trouble first: %d %d %d", gone, bad, good)
 	}
 	r.get("/deliveries?way=webhook").has("1 to 1 of 1", "&lt;i&gt;alerts").lacks("gone.example")
@@ -429,8 +462,10 @@ func TestFollowersAreToldApart(t *testing.T) {
 		s.ID, s.Name, s.State = id, "s1", registry.Active
 		r.follower(s)
 	}
-	r.get("/deliveries").has("board.js", "token wall, from 192.0.2.7, subscription s1", "till", "token shop, from 192.0.2.8", "without a token, from 2001:db8::/64", "It has everything.")
-	for text, want := range map[string]string{"WALL": "board.js", "board": "board.js", "2.0.2.8": "from 192.0.2.8", "2001:": "2001:db8::/64", "tRam": "1 to 2 of 2", "s1": "1 to 3 of 3"} {
+	r.get("/deliveries").has("board.js", "token wall, from 192.0.2.7, subscription s1", "till", "token shop, from 192.0.2.8",
+		"without a token, from 2001:db8::/64", "It has everything.")
+	for text, want := range map[string]string{"WALL": "board.js", "board": "board.js", "2.0.2.8": "from 192.0.2.8",
+		"2001:": "2001:db8::/64", "tRam": "1 to 2 of 2", "s1": "1 to 3 of 3"} {
 		r.get("/deliveries?q=" + url.QueryEscape(text)).has(want)
 	}
 	r.get("/deliveries?q=nothing").has("No follower matches “nothing”").lacks("board.js")
@@ -441,8 +476,10 @@ func TestFollowersAreToldApart(t *testing.T) {
 // A caller who is not an admin sees and manages only its own resources.
 func TestDeliveriesOfOthers(t *testing.T) {
 	r := signedIn(t, registry.RoleRead)
-	r.follower(registry.Subscription{ID: "a", Way: registry.Webhook, Caller: "wall", Callback: "https://mine.example/", State: registry.Active})
-	r.follower(registry.Subscription{ID: "b", Way: registry.Webhook, Caller: "shop", Callback: "https://theirs.example/", State: registry.Active})
+	r.follower(registry.Subscription{ID: "a", Way: registry.Webhook, Caller: "wall", Callback: "https://mine.example/",
+		State: registry.Active})
+	r.follower(registry.Subscription{ID: "b", Way: registry.Webhook, Caller: "shop", Callback: "https://theirs.example/",
+		State: registry.Active})
 	r.get("/deliveries").status(200).has("mine.example", "Followers of others are not shown.").lacks("theirs.example")
 	r.get("/deliveries/b/drop").status(404)
 	r.post("/deliveries/b/pause").status(404)
@@ -459,11 +496,13 @@ func TestFollowersOfOthersAreCounted(t *testing.T) {
 	r.endpoint("city")
 	q := r.register("city", "n", selectText)
 	for _, who := range []string{"shop", "ops"} {
-		r.follower(registry.Subscription{ID: who, Way: registry.Webhook, Caller: who, Query: q.ID, Callback: "https://" + who + ".example/", State: registry.Active})
+		r.follower(registry.Subscription{ID: who, Way: registry.Webhook, Caller: who, Query: q.ID, Callback: "https://" + who +
+			".example/", State: registry.Active})
 	}
 	at := queryPath(q.ID)
 	r.get(at).status(200).has("<dt>Followers</dt><dd>2</dd>", "2 followers of others").lacks("no live followers", "Webhook", "shop")
-	r.follower(registry.Subscription{ID: "own", Way: registry.Webhook, Caller: "wall", Query: q.ID, Callback: "https://wall.example/", State: registry.Active})
+	r.follower(registry.Subscription{ID: "own", Way: registry.Webhook, Caller: "wall", Query: q.ID,
+		Callback: "https://wall.example/", State: registry.Active})
 	r.get(at).status(200).has("<dt>Followers</dt><dd>3</dd>", "and 2 followers of others", "Webhook").lacks("shop")
 }
 
@@ -472,7 +511,8 @@ func TestFollowersOfOthersAreCounted(t *testing.T) {
 func TestNextTryOfOneNotAgreed(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	soon := time.Now().Add(10 * time.Minute)
-	r.follower(registry.Subscription{ID: "a", Way: registry.Webhook, Caller: "ops", Callback: "https://new.example/", State: registry.Pending, Failures: 2, LastError: "refused", NextTry: &soon})
+	r.follower(registry.Subscription{ID: "a", Way: registry.Webhook, Caller: "ops", Callback: "https://new.example/",
+		State: registry.Pending, Failures: 2, LastError: "refused", NextTry: &soon})
 	r.get("/deliveries").has("next try", "in 9"+thin+"min")
 }
 
@@ -488,10 +528,12 @@ func TestProfilesPage(t *testing.T) {
 	q := r.register("city", "trams", selectText)
 	r.get("/profiles").status(200).has("There are no profiles.", "/add-profile")
 	r.post("/profiles", "items", "trams whenever").status(422).has("&#34;whenever&#34; is not one of every", "trams whenever")
-	r.post("/profiles", "items", "trams every 2 slots\nmissing every 5m slack 1m").status(422).has("missing every 5m slack 1m", "Line 2: no query has this id or name")
+	r.post("/profiles", "items", "trams every 2 slots\nmissing every 5m slack 1m").status(422).has("missing every 5m slack 1m",
+		"Line 2: no query has this id or name")
 	a := r.post("/profiles", "name", "<b>board</b>", "items", q.ID+" every 2 slots slack 1 slot\n", "budget", "2s").status(303)
 	id := strings.TrimPrefix(a.Header.Get("Location"), "/profiles/")
-	if p, err := r.reg.Profile(id); err != nil || p.Owner != "shop" || p.Items[0].When.Every.Slots != 2 || p.Budget != registry.Duration(2*time.Second) {
+	if p, err := r.reg.Profile(id); err != nil || p.Owner != "shop" || p.Items[0].When.Every.Slots != 2 ||
+		p.Budget != registry.Duration(2*time.Second) {
 		t.Errorf("kept %+v, %v", p, err)
 	}
 	for range 4 {

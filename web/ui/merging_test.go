@@ -14,7 +14,8 @@ type fakeMerging struct{}
 func (fakeMerging) Templates(string) ([]cohort.Snapshot, error) {
 	return []cohort.Snapshot{
 		{Template: "t_0123456789abcdef", Members: 84, Kind: cohort.Values, A: 0.01, B: 0.001, Asks: map[cohort.Kind]uint64{cohort.Values: 3},
-			Asked: map[cohort.Kind]uint64{cohort.Values: 200}, Audits: 5, Different: 1, OffUntil: map[cohort.Kind]time.Time{cohort.Values: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)}},
+			Asked: map[cohort.Kind]uint64{cohort.Values: 200}, Audits: 5, Different: 1,
+			OffUntil: map[cohort.Kind]time.Time{cohort.Values: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)}},
 	}, nil
 }
 
@@ -32,7 +33,8 @@ func TestMergingSection(t *testing.T) {
 	set(registry.MergeOff)
 	r.get("/endpoints/city?tab=queries").status(200).lacks("Asked together")
 	set(registry.MergeAuto)
-	r.get("/endpoints/city?tab=queries").status(200).has("Asked together", "t_0123456789abcdef", ">84<", "values", "off until 2 Jan, 03:04 UTC", "for 200", "1 different")
+	r.get("/endpoints/city?tab=queries").status(200).has("Asked together", "t_0123456789abcdef", ">84<", "values",
+		"off until 2 Jan, 03:04 UTC", "for 200", "1 different")
 }
 
 func TestExecutionsSaved(t *testing.T) {
@@ -48,14 +50,17 @@ func TestExecutionsSaved(t *testing.T) {
 func TestSlotShowsWhatRan(t *testing.T) {
 	r := newRigWith(t, func(_ *rig, c *Config) { c.Merging = exampleMerging{} })
 	r.endpoint("city")
-	first, second := r.register("city", "first", "PREFIX ex: <http://example.org/> SELECT ?s WHERE { ?s ex:line ex:L1 }"), r.register("city", "second", "ASK { ?a ?b ?c }")
+	first, second := r.register("city", "first", "PREFIX ex: <http://example.org/> SELECT ?s WHERE { ?s ex:line ex:L1 }"),
+		r.register("city", "second", "ASK { ?a ?b ?c }")
 	example = first.ID
 	r.tick("city")
 	r.oracle.refuse(second.ID, "it is too long")
 	r.tick("city")
 	r.get("/").has(`data-href="/endpoints/city?tab=queries&amp;slot=1"`, `<a href="/endpoints/city?tab=queries&amp;slot=1">1</a>`)
-	r.get("/endpoints/city").has("h-health", ">Queries<", `href="/endpoints/city?tab=settings"`).lacks("What ran", `name="budget"`, "Asked together")
-	r.get("/endpoints/city?tab=queries").has("Asked together", `href="/queries/`+first.ID+`">first</a>`, "SELECT ?s WHERE { ?s ex:line $1 }", "such as").lacks("t_0123456789abcdef", "What ran", "h-health")
+	r.get("/endpoints/city").has("h-health", ">Queries<", `href="/endpoints/city?tab=settings"`).lacks("What ran", `name="budget"`,
+		"Asked together")
+	r.get("/endpoints/city?tab=queries").has("Asked together", `href="/queries/`+first.ID+`">first</a>`,
+		"SELECT ?s WHERE { ?s ex:line $1 }", "such as").lacks("t_0123456789abcdef", "What ran", "h-health")
 	r.get("/endpoints/city?tab=queries&slot=1").has("What ran in slot 1", ">first</a>", ">second</a>")
 	r.get("/endpoints/city?tab=queries&slot=2").has("What ran in slot 2", "rejected", "it is too long")
 	r.get("/endpoints/city?tab=queries&slot=99").has("The slot itself is not recorded any more", "No query remembers a run in this slot.")

@@ -62,7 +62,8 @@ func TestVersionsByTime(t *testing.T) {
 }
 
 func TestMomentsThatAreRead(t *testing.T) {
-	for text, want := range map[string]string{"2026-11-20T09:30": "09:30:00", "2026-11-20T09:30:15": "09:30:15", "2026-11-20T09:30:15.5+01:00": "08:30:15", " 2026-11-20 09:30 ": "09:30:00", "2026-11-20": "00:00:00"} {
+	for text, want := range map[string]string{"2026-11-20T09:30": "09:30:00", "2026-11-20T09:30:15": "09:30:15",
+		"2026-11-20T09:30:15.5+01:00": "08:30:15", " 2026-11-20 09:30 ": "09:30:00", "2026-11-20": "00:00:00"} {
 		if got, err := readMoment(text); err != nil || got.Format("15:04:05") != want {
 			t.Errorf("%q reads as %s, %v", text, got, err)
 		}
@@ -93,7 +94,8 @@ func TestNextRun(t *testing.T) {
 // term occurs twice.
 func TestExplanationOfHybrid(t *testing.T) {
 	r := newRig(t)
-	e, err := r.reg.CreateEndpoint(admin, registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Slot: "@every 1h", Budget: registry.Duration(30 * time.Millisecond), Policy: "hybrid"})
+	e, err := r.reg.CreateEndpoint(admin, registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql", Slot: "@every 1h",
+		Budget: registry.Duration(30 * time.Millisecond), Policy: "hybrid"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,14 +54,16 @@ func TestNotifyForm(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	r.post(at+"/notify", "notify", "https://ntfy.sh/city", "digest", "08:00", "zone", "Europe/Berlin").status(303)
-	if want := (registry.ReceiverRequest{Address: "https://ntfy.sh/city", Query: q.ID, Quiet: registry.Quiet{Digest: "08:00", Zone: "Europe/Berlin"}}); len(d.made) != 1 || d.made[0] != want {
+	if want := (registry.ReceiverRequest{Address: "https://ntfy.sh/city", Query: q.ID, Quiet: registry.Quiet{Digest: "08:00",
+		Zone: "Europe/Berlin"}}); len(d.made) != 1 || d.made[0] != want {
 		t.Errorf("%+v", d.made)
 	}
 	signedIn(t, registry.RoleRead).get("/").lacks("Send a test")
 
 	r.get(at).has("Tell this browser", `data-into="notify" data-send`, "browser.js")
 	r.get("/push-key").status(200).has("BPublic")
-	if v := r.get("/push.js").status(200).has("showNotification"); v.Header.Get("Cache-Control") != "no-cache" || !strings.HasPrefix(v.Header.Get("Content-Type"), "text/javascript") {
+	if v := r.get("/push.js").status(200).has("showNotification"); v.Header.Get("Cache-Control") != "no-cache" ||
+		!strings.HasPrefix(v.Header.Get("Content-Type"), "text/javascript") {
 		t.Errorf("%v", v.Header)
 	}
 }
@@ -84,11 +86,14 @@ func TestRulePageShowsQuiet(t *testing.T) {
 	r := signedIn(t, registry.RoleApp)
 	r.endpoint("city")
 	r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
-	to := registry.Receiver{Kind: registry.Notify, Address: "ntfy+http://127.0.0.1:1/city", Quiet: registry.Quiet{Digest: "08:00", Zone: "Europe/Berlin", Hours: "22:00-07:00", Most: "6", Repeat: "4h"}}
-	if _, err := r.pages.Rules.Create(t.Context(), registry.Caller{Name: "shop", Role: registry.RoleApp}, registry.RuleSettings{Name: "late", Query: "delays", When: "rows > 0", To: []registry.Receiver{to}}); err != nil {
+	to := registry.Receiver{Kind: registry.Notify, Address: "ntfy+http://127.0.0.1:1/city", Quiet: registry.Quiet{Digest: "08:00",
+		Zone: "Europe/Berlin", Hours: "22:00-07:00", Most: "6", Repeat: "4h"}}
+	if _, err := r.pages.Rules.Create(t.Context(), registry.Caller{Name: "shop", Role: registry.RoleApp},
+		registry.RuleSettings{Name: "late", Query: "delays", When: "rows > 0", To: []registry.Receiver{to}}); err != nil {
 		t.Fatal(err)
 	}
-	r.get("/rules/late").status(200).has("Digest 08:00.", "Quiet 22:00-07:00.", "At most 6 an hour.", "Again after 4h while it fires.", "Times are those of Europe/Berlin.")
+	r.get("/rules/late").status(200).has("Digest 08:00.", "Quiet 22:00-07:00.", "At most 6 an hour.",
+		"Again after 4h while it fires.", "Times are those of Europe/Berlin.")
 }
 
 // The form of rules says when people are told something, shows that of a stored rule, and sends a test.
@@ -99,7 +104,8 @@ func TestRuleFormQuiet(t *testing.T) {
 	d := &told{}
 	r.pages.Receivers = d
 	const ntfy, hook = "ntfy+http://127.0.0.1:1/city", "webhook http://127.0.0.1:1/x"
-	typed := []string{"name", "late", "query", "delays", "when", "rows > 0", "to", ntfy + "\n" + hook, "digest", "1h", "zone", "Europe/Berlin", "quiet", "22:00-07:00", "most", "6", "repeat", "4h"}
+	typed := []string{"name", "late", "query", "delays", "when", "rows > 0", "to", ntfy + "\n" + hook, "digest", "1h", "zone",
+		"Europe/Berlin", "quiet", "22:00-07:00", "most", "6", "repeat", "4h"}
 	r.post("/rules", typed...).status(201)
 	stored := func() registry.Rule {
 		t.Helper()
@@ -120,7 +126,8 @@ func TestRuleFormQuiet(t *testing.T) {
 		if tag == nil {
 			t.Fatal("there is no tag")
 		}
-		return r.post("/rules", append([]string{"edit", rule.ID, "tag", html.UnescapeString(tag[1]), "name", "late", "query", rule.Query, "when", "rows > 0"}, pairs...)...)
+		return r.post("/rules", append([]string{"edit", rule.ID, "tag", html.UnescapeString(tag[1]), "name", "late", "query",
+			rule.Query, "when", "rows > 0"}, pairs...)...)
 	}
 	masked := rule.To[0].Kind + " " + rule.To[0].Masked() + "\nwebhook " + rule.To[1].Masked()
 	edit("to", masked, "repeat", "8h").status(303)
@@ -139,7 +146,8 @@ func TestRuleFormQuiet(t *testing.T) {
 
 	// Receivers that differ keep what they have.
 	to := []registry.Receiver{{Kind: "ntfy", Address: ntfy, Quiet: registry.Quiet{Digest: "08:00"}}, {Kind: "ntfy", Address: ntfy + "2"}}
-	if _, err := r.pages.Rules.Replace(t.Context(), registry.Caller{Name: "shop", Role: registry.RoleApp}, rule.ID, registry.RuleSettings{Name: "late", Query: rule.Query, When: "rows > 0", To: to}); err != nil {
+	if _, err := r.pages.Rules.Replace(t.Context(), registry.Caller{Name: "shop", Role: registry.RoleApp}, rule.ID,
+		registry.RuleSettings{Name: "late", Query: rule.Query, When: "rows > 0", To: to}); err != nil {
 		t.Fatal(err)
 	}
 	r.get("/rules?edit=" + rule.ID).has(`name="digest" value=""`)

@@ -176,7 +176,8 @@ func (v overviewHandler) lines(changes []registry.Change) []changeLine {
 		if q != nil {
 			name = v.name(q)
 		}
-		out[i] = changeLine{Query: c.Query, Name: clip(name, 160), Endpoint: c.Endpoint, When: v.Past(c.Time), Delta: deltaOf(c.Delta, c.Baseline), Words: inWords(v.visit, q, &c), offset: c.Offset}
+		out[i] = changeLine{Query: c.Query, Name: clip(name, 160), Endpoint: c.Endpoint, When: v.Past(c.Time),
+			Delta: deltaOf(c.Delta, c.Baseline), Words: inWords(v.visit, q, &c), offset: c.Offset}
 		if v.sections["queries"] {
 			out[i].Link = queryPath(c.Query)
 		}

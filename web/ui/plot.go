@@ -187,7 +187,8 @@ func stripValues(s policy.Stats, last uint64) []stripSlot {
 	last = max(last, s.Last, s.LastRun.Slot)
 	known := map[uint64]stripSlot{}
 	for i, m := range s.Samples {
-		known[m.Slot] = stripSlot{Ran: true, First: i == 0 && s.Executions == uint64(len(s.Samples)), Changed: m.Changed, Jaccard: m.Jaccard, Elapsed: m.Elapsed}
+		known[m.Slot] = stripSlot{Ran: true, First: i == 0 && s.Executions == uint64(len(s.Samples)), Changed: m.Changed,
+			Jaccard: m.Jaccard, Elapsed: m.Elapsed}
 	}
 	if r := s.LastRun; r.Outcome != "" && !r.Outcome.Complete() {
 		known[r.Slot] = stripSlot{Ran: true, Failed: r.Outcome}

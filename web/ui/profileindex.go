@@ -74,7 +74,8 @@ func (x *profileIndex) refresh() (*profileSnapshot, error) {
 
 func digestOf(it *registry.ListedProfile) profileDigest {
 	p, s := &it.Profile, &it.Status
-	return profileDigest{ID: p.ID, Name: strings.TrimSpace(p.Name), Endpoint: p.Endpoint, Items: len(p.Items), Open: s.Open, Captured: s.Seq, Expired: s.Expired, Ended: s.EndedAt, Broken: len(s.Missing) > 0}
+	return profileDigest{ID: p.ID, Name: strings.TrimSpace(p.Name), Endpoint: p.Endpoint, Items: len(p.Items), Open: s.Open,
+		Captured: s.Seq, Expired: s.Expired, Ended: s.EndedAt, Broken: len(s.Missing) > 0}
 }
 
 func (s *profileSnapshot) add(d profileDigest) {
@@ -140,7 +141,8 @@ func (s *profileSnapshot) find(text, endpoint, sort string) []profileDigest {
 	var out []profileDigest
 	for i := range s.List {
 		d := &s.List[i]
-		if (endpoint == "" || d.Endpoint == endpoint) && (text == "" || strings.Contains(strings.ToLower(d.Name), text) || strings.Contains(d.ID, text)) {
+		if (endpoint == "" || d.Endpoint == endpoint) && (text == "" || strings.Contains(strings.ToLower(d.Name), text) ||
+			strings.Contains(d.ID, text)) {
 			out = append(out, *d)
 		}
 	}

@@ -53,7 +53,8 @@ func (v profileHandler) list() (content, error) {
 	q := v.r.URL.Query()
 	text, endpoint, sort := clip(q.Get("q"), 200), q.Get("endpoint"), q.Get("sort")
 	found := snap.find(text, endpoint, sort)
-	p := profilesPage{May: v.May(registry.RoleApp), All: snap, Text: text, Many: len(snap.List) > drawnProfiles, Endpoints: choices(snap.endpoints, endpoint)}
+	p := profilesPage{May: v.May(registry.RoleApp), All: snap, Text: text, Many: len(snap.List) > drawnProfiles,
+		Endpoints: choices(snap.endpoints, endpoint)}
 	for _, o := range profileOrders {
 		p.Sorts = append(p.Sorts, choice{Value: o.key, Selected: o.key == sort})
 	}
@@ -243,7 +244,8 @@ func (v profileHandler) sheets(list []profileDigest) (sheets []profileSheet, err
 
 func (v profileHandler) sheet(it registry.ListedProfile) (profileSheet, error) {
 	p, s := &it.Profile, &it.Status
-	out := profileSheet{ID: p.ID, Name: profileName(p), Link: profilePath(p.ID), Endpoint: p.Endpoint, Followers: -1, Captured: int(s.Seq), Expired: int(s.Expired), Open: s.Open,
+	out := profileSheet{ID: p.ID, Name: profileName(p), Link: profilePath(p.ID), Endpoint: p.Endpoint, Followers: -1,
+		Captured: int(s.Seq), Expired: int(s.Expired), Open: s.Open,
 		Captures: "/v1/profiles/" + url.PathEscape(p.ID) + "/captures"}
 	if e, err := v.Registry.Endpoint(p.Endpoint); err == nil {
 		out.Policy = e.Policy

@@ -26,21 +26,25 @@ func TestSlotClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &slotClock{began: map[uint64]time.Time{450: t0, 451: t0.Add(2 * time.Second), 452: t0.Add(4 * time.Second)}, last: 452, schedule: every2s, next: t0.Add(6 * time.Second)}
+	c := &slotClock{began: map[uint64]time.Time{450: t0, 451: t0.Add(2 * time.Second), 452: t0.Add(4 * time.Second)}, last: 452,
+		schedule: every2s, next: t0.Add(6 * time.Second)}
 	for _, x := range []struct {
 		first, last uint64
 		from, until time.Duration
-	}{{450, 452, 0, 6 * time.Second}, {451, 451, 2 * time.Second, 4 * time.Second}, {452, 454, 4 * time.Second, 10 * time.Second}, {453, 453, 6 * time.Second, 8 * time.Second}, {1452, 1452, 2004 * time.Second, 2006 * time.Second}} {
+	}{{450, 452, 0, 6 * time.Second}, {451, 451, 2 * time.Second, 4 * time.Second}, {452, 454, 4 * time.Second, 10 * time.Second},
+		{453, 453, 6 * time.Second, 8 * time.Second}, {1452, 1452, 2004 * time.Second, 2006 * time.Second}} {
 		s, ok := c.stretch(&registry.Interval{First: x.first, Last: x.last})
 		if !ok || s.Endless || !s.From.Equal(t0.Add(x.from)) || !s.Until.Equal(t0.Add(x.until)) {
 			t.Errorf("slots %d to %d lie from %s to %s, %v", x.first, x.last, s.From.Sub(t0), s.Until.Sub(t0), ok)
 		}
 	}
 	change := t0.Add(2500 * time.Millisecond)
-	if s, ok := c.stretch(&registry.Interval{From: change, First: 451, Last: 453}); !ok || !s.From.Equal(change) || !s.Until.Equal(t0.Add(8*time.Second)) || s.First != 451 || s.Last != 453 {
+	if s, ok := c.stretch(&registry.Interval{From: change, First: 451, Last: 453}); !ok || !s.From.Equal(change) ||
+		!s.Until.Equal(t0.Add(8*time.Second)) || s.First != 451 || s.Last != 453 {
 		t.Errorf("an interval that opens with a change and ends with a slot: %+v, %v", s, ok)
 	}
-	if s, ok := c.stretch(&registry.Interval{From: change, First: 3, Last: 4}); !ok || !s.From.Equal(change) || !s.Until.Equal(change) || s.Endless {
+	if s, ok := c.stretch(&registry.Interval{From: change, First: 3, Last: 4}); !ok || !s.From.Equal(change) ||
+		!s.Until.Equal(change) || s.Endless {
 		t.Errorf("an interval that opened with a change in a forgotten slot: %+v, %v", s, ok)
 	}
 	if s, ok := c.stretch(&registry.Interval{From: t0, Until: change}); !ok || !s.From.Equal(t0) || !s.Until.Equal(change) {
@@ -53,10 +57,12 @@ func TestSlotClock(t *testing.T) {
 	if s, ok := c.stretch(&registry.Interval{First: 3, Last: 4, Done: &registry.Execution{At: done}}); !ok || !s.From.Equal(done) {
 		t.Error("a capture in a forgotten slot has no place")
 	}
-	if s, ok := c.coming(registry.When{Every: registry.Span{Slots: 10}, Slack: registry.Span{Slots: 1}}, t0); !ok || !s.From.Equal(t0.Add(20*time.Second)) || !s.Until.Equal(t0.Add(24*time.Second)) {
+	if s, ok := c.coming(registry.When{Every: registry.Span{Slots: 10}, Slack: registry.Span{Slots: 1}}, t0); !ok ||
+		!s.From.Equal(t0.Add(20*time.Second)) || !s.Until.Equal(t0.Add(24*time.Second)) {
 		t.Errorf("the next of each tenth slot: %+v, %v", s, ok)
 	}
-	if s, ok := c.coming(registry.When{Every: registry.Span{Time: time.Minute}, Slack: registry.Span{Time: 10 * time.Second}}, t0); !ok || !s.From.Equal(t0.Add(time.Minute)) || s.Until.Sub(s.From) != 10*time.Second {
+	if s, ok := c.coming(registry.When{Every: registry.Span{Time: time.Minute}, Slack: registry.Span{Time: 10 * time.Second}},
+		t0); !ok || !s.From.Equal(t0.Add(time.Minute)) || s.Until.Sub(s.From) != 10*time.Second {
 		t.Errorf("the next of each minute: %+v, %v", s, ok)
 	}
 	byHand := &slotClock{began: c.began, last: 452, schedule: never}
@@ -76,7 +82,8 @@ func TestIntervalsAreAsWideAsTheirSlots(t *testing.T) {
 	r := managed(t)
 	r.endpoint("city")
 	q := r.register("city", "trams", selectText)
-	if _, _, err := r.reg.CreateProfile(admin, registry.ProfileRequest{Name: "board", Items: []registry.Item{{Query: q.ID, When: registry.When{Every: registry.Span{Slots: 6}, Slack: registry.Span{Slots: 2}}}}}); err != nil {
+	if _, _, err := r.reg.CreateProfile(admin, registry.ProfileRequest{Name: "board",
+		Items: []registry.Item{{Query: q.ID, When: registry.When{Every: registry.Span{Slots: 6}, Slack: registry.Span{Slots: 2}}}}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 13 {
@@ -96,7 +103,8 @@ func TestIntervalsAreAsWideAsTheirSlots(t *testing.T) {
 	if len(last) < 2 || last["coming"] < 20 {
 		t.Errorf("widths in per cent: %v", last)
 	}
-	for _, l := range regexp.MustCompile(`text-anchor="(?:start|end)">([0-9:, A-Za-z]+)</text>.*?text-anchor="end">([0-9:, A-Za-z]+)</text>`).FindAllStringSubmatch(page.body, -1) {
+	for _, l := range regexp.MustCompile(`text-anchor="(?:start|end)">([0-9:, A-Za-z]+)</text>.*?text-anchor="end">([0-9:, `+
+		`A-Za-z]+)</text>`).FindAllStringSubmatch(page.body, -1) {
 		if l[1] == l[2] {
 			t.Errorf("the axis reads %s to %s", l[1], l[2])
 		}
@@ -132,7 +140,8 @@ func manyProfiles(t *testing.T, n int) (r *rig, lists, rounds *atomic.Int64) {
 	q := r.register("city", "trams", selectText)
 	for i := range n {
 		if _, _, err := r.reg.CreateProfile(admin, registry.ProfileRequest{Name: fmt.Sprintf("board %03d", i),
-			Items: []registry.Item{{Query: q.ID, When: registry.When{Every: registry.Span{Slots: uint64(2 + i%3)}, Slack: registry.Span{Slots: 1}}}}, Window: registry.Span{Slots: uint64(1 + i)}}); err != nil {
+			Items: []registry.Item{{Query: q.ID, When: registry.When{Every: registry.Span{Slots: uint64(2 + i%3)},
+				Slack: registry.Span{Slots: 1}}}}, Window: registry.Span{Slots: uint64(1 + i)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,7 +176,8 @@ func TestManyProfiles(t *testing.T) {
 	r.get("/profiles?sort=name&page=2").has("board 025").lacks("board 000")
 	r.get("/profiles?q=board+04").has("1 to 10 of 10", `value="board 04"`, "board 047").lacks("board 050")
 	r.get("/profiles?q=nothing").has("No profile matches", want)
-	link := regexp.MustCompile(`href="(/profiles/p_[a-z0-9]+)"`).FindStringSubmatch(r.get("/profiles?q=board+042&sort=name").has("board 042").body)
+	link := regexp.MustCompile(`href="(/profiles/p_[a-z0-9]+)"`).FindStringSubmatch(r.get("/profiles?q=board+042&sort=name").has(
+		"board 042").body)
 	if link == nil {
 		t.Fatal("no link to a profile")
 	}
@@ -178,7 +188,8 @@ func TestManyProfiles(t *testing.T) {
 
 // Profiles with problems come first, whatever their id.
 func TestProfilesInTroubleComeFirst(t *testing.T) {
-	list := []profileDigest{{ID: "a", Captured: 9}, {ID: "b", Captured: 9, Expired: 1}, {ID: "c", Captured: 1, Expired: 1}, {ID: "d", Captured: 5, Broken: true}, {ID: "e"}}
+	list := []profileDigest{{ID: "a", Captured: 9}, {ID: "b", Captured: 9, Expired: 1}, {ID: "c", Captured: 1, Expired: 1},
+		{ID: "d", Captured: 5, Broken: true}, {ID: "e"}}
 	s := &profileSnapshot{endpoints: map[string]int{}}
 	for _, d := range list {
 		s.add(d)

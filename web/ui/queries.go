@@ -150,7 +150,8 @@ func (v queriesHandler) find(snap *snapshot, f queriesFilter) ([]int32, error) {
 	var out []int32
 	for _, i := range list {
 		d := &snap.digests[i]
-		if (f.Endpoint == "" || d.Endpoint == f.Endpoint) && (f.State == "" || string(d.State) == f.State) && (f.Tag == "" || slices.Contains(d.Tags, f.Tag)) && (f.Text == "" || mentioned[d.ID]) {
+		if (f.Endpoint == "" || d.Endpoint == f.Endpoint) && (f.State == "" || string(d.State) == f.State) &&
+			(f.Tag == "" || slices.Contains(d.Tags, f.Tag)) && (f.Text == "" || mentioned[d.ID]) {
 			out = append(out, i)
 		}
 	}
@@ -192,8 +193,10 @@ func (v queriesHandler) rows(snap *snapshot, list []int32) ([]queryRow, error) {
 			last[x.Endpoint], running[x.Endpoint] = slot, err == nil && st.Running
 		}
 		q, st := &it.Query, it.Status
-		r := queryRow{ID: q.ID, Name: v.name(q), Link: queryPath(q.ID), MayAct: v.May(registry.RoleApp), Form: string(q.Form), Endpoint: q.Endpoint, State: stateOf(q, st),
-			Strip: stripOf(stats, slot), Changes: count(snap.changes[i]), Cost: cost(st.Median).HTML(), Checked: v.Past(st.CheckedAt), Changed: v.Past(st.ChangedAt), Next: none}
+		r := queryRow{ID: q.ID, Name: v.name(q), Link: queryPath(q.ID), MayAct: v.May(registry.RoleApp), Form: string(q.Form),
+			Endpoint: q.Endpoint, State: stateOf(q, st),
+			Strip: stripOf(stats, slot), Changes: count(snap.changes[i]), Cost: cost(st.Median).HTML(), Checked: v.Past(st.CheckedAt),
+			Changed: v.Past(st.ChangedAt), Next: none}
 		if r.Tags = q.Tags(); len(r.Tags) > 4 {
 			r.Tags = append(slices.Clone(r.Tags[:3]), "+"+strconv.Itoa(len(r.Tags)-3))
 		}
@@ -283,7 +286,8 @@ func (v queriesHandler) act() error {
 		v.say("warn", "none-selected", "", "")
 		return v.back("/queries")
 	case len(ids) > mostAtOnce:
-		return &registry.Problem{Kind: registry.KindMalformed, Title: "Too many at once", Detail: "At most " + count(mostAtOnce) + " queries can be marked."}
+		return &registry.Problem{Kind: registry.KindMalformed, Title: "Too many at once", Detail: "At most " + count(mostAtOnce) +
+			" queries can be marked."}
 	}
 	said := flash{Kind: "good", Code: "queries-" + v.r.PostForm.Get("do")}
 	for _, id := range ids {

@@ -53,21 +53,25 @@ func TestQueries(t *testing.T) {
 	r := newRig(t)
 	r.get("/queries").status(200).has("No query is registered yet.", "Register the first one")
 	a, b, c := r.three()
-	page := r.get("/queries").status(200).has("1 change in 24 hours", "from 3 queries.", "Moving &lt;b&gt;rows&lt;/b&gt;", "live (2)", "paused (1)", `aria-sort="descending"`,
+	page := r.get("/queries").status(200).has("1 change in 24 hours", "from 3 queries.", "Moving &lt;b&gt;rows&lt;/b&gt;",
+		"live (2)", "paused (1)", `aria-sort="descending"`,
 		"1 to 3 of 3", "last 2 slots: ran in 2, 1 change", ">paused<").lacks("<b>rows", "<script>x")
 	if got := shown(page, a, b, c); !strings.HasPrefix(got, "0") {
 		t.Errorf("sorted by changes: %s", got)
 	}
 	for query, want := range map[string]string{
-		"?state=paused": "2", "?tag=rest": "1", "?q=MOVING": "0", "?q=rest": "1", "?q=%3Fs+%3Chttp://example.org/p%3E": "0", "?endpoint=city&sort=name": "012", "?sort=checked": "2",
+		"?state=paused": "2", "?tag=rest": "1", "?q=MOVING": "0", "?q=rest": "1", "?q=%3Fs+%3Chttp://example.org/p%3E": "0",
+		"?endpoint=city&sort=name": "012", "?sort=checked": "2",
 		"?q=" + a.ID: "0", "?page=99": "0", "?page=-1": "0", "?sort=nonsense": "0",
 	} {
 		p := r.get("/queries" + query).status(200)
-		if got := shown(p, a, b, c); !strings.HasPrefix(got, want) || len(want) > 1 && got != want || strings.Contains(query, "q=") && got != want {
+		if got := shown(p, a, b, c); !strings.HasPrefix(got, want) || len(want) > 1 && got != want || strings.Contains(query, "q=") &&
+			got != want {
 			t.Errorf("%s shows %s, want %s", query, got, want)
 		}
 	}
-	r.get("/queries?q=%3Cscript%3E&state=live&tag=no").has("No query matches", "Nothing mentions “&lt;script&gt;” in the state live with the tag no.", `href="/queries"`).lacks("<script>&state")
+	r.get("/queries?q=%3Cscript%3E&state=live&tag=no").has("No query matches",
+		"Nothing mentions “&lt;script&gt;” in the state live with the tag no.", `href="/queries"`).lacks("<script>&state")
 	r.get("/queries?tag=" + url.QueryEscape(`"><script>x</script>`)).status(200).has("Moving").lacks(`"><script>x`)
 }
 
@@ -76,10 +80,12 @@ func TestBulk(t *testing.T) {
 	r := newRig(t)
 	a, b, c := r.three()
 	back := "/queries?sort=name"
-	r.follow(r.post("/queries", "do", "pause", "id", a.ID, "id", b.ID, "back", back)).has("2 queries are paused.", "paused (3)", `aria-sort="ascending"`)
+	r.follow(r.post("/queries", "do", "pause", "id", a.ID, "id", b.ID, "back", back)).has("2 queries are paused.", "paused (3)",
+		`aria-sort="ascending"`)
 	r.get("/queries").lacks("2 queries are paused.")
 	r.follow(r.post("/queries", "do", "resume", "id", c.ID, "back", back)).has("1 query is resumed.", "paused (2)")
-	r.follow(r.post("/queries", "do", "refresh", "id", c.ID, "id", "q_gone", "back", back)).has("1 query runs in the next slot, 1 not.", "no query has the id q_gone")
+	r.follow(r.post("/queries", "do", "refresh", "id", c.ID, "id", "q_gone", "back", back)).has("1 query runs in the next "+
+		"slot, 1 not.", "no query has the id q_gone")
 	if q, _ := r.reg.Query(c.ID); q.Refreshes != 1 || q.Pause != nil {
 		t.Errorf("%+v", q)
 	}

@@ -182,7 +182,8 @@ func (v queryHandler) state(q *registry.Query, st registry.Status, s policy.Stat
 	if err != nil {
 		return queryNow{}, err
 	}
-	n := queryNow{clock: v.clock, Query: q, Status: st, Stats: s, X: x, Mine: q.PausedFor(v.caller) != nil && q.Paused() == nil, Size: sizeOf(q, st.Rows), Day: snap.changesOf(q.ID)}
+	n := queryNow{clock: v.clock, Query: q, Status: st, Stats: s, X: x, Mine: q.PausedFor(v.caller) != nil && q.Paused() == nil,
+		Size: sizeOf(q, st.Rows), Day: snap.changesOf(q.ID)}
 	if k := len(s.Samples); k > 1 {
 		times := make([]time.Duration, k)
 		for i, m := range s.Samples {
@@ -284,8 +285,10 @@ func (v queryHandler) text(q *registry.Query) textView {
 }
 
 // why explains when and why the query ran or did not run.
-func (v queryHandler) why(q *registry.Query, st registry.Status, s policy.Stats, x scheduler.Explanation, e registry.Endpoint, loop scheduler.LoopState) whyView {
-	w := whyView{X: x, Doc: docOf(x.Policy), Later: x.NextDue.IsZero() && loop.Running && q.Paused() == nil, Ran: s.LastRun, Strip: stripOf(s, loop.Last.Number)}
+func (v queryHandler) why(q *registry.Query, st registry.Status, s policy.Stats, x scheduler.Explanation, e registry.Endpoint,
+	loop scheduler.LoopState) whyView {
+	w := whyView{X: x, Doc: docOf(x.Policy), Later: x.NextDue.IsZero() && loop.Running && q.Paused() == nil, Ran: s.LastRun,
+		Strip: stripOf(s, loop.Last.Number)}
 	w.Strip.Values = stripValues(s, loop.Last.Number)
 	chance, known := chanceOf(s, x)
 	w.Chance, w.Known = chance, known
@@ -393,5 +396,6 @@ func (v queryHandler) asked(q *registry.Query, st registry.Status) askedView {
 			names = append(names, h.Caller)
 		}
 	}
-	return askedView{Query: q, Hash: st.Hash, Holders: names, Others: len(q.Holders) - len(names), Path: "/v1" + queryPath(q.ID), Feed: v.Feed != nil}
+	return askedView{Query: q, Hash: st.Hash, Holders: names, Others: len(q.Holders) - len(names), Path: "/v1" + queryPath(q.ID),
+		Feed: v.Feed != nil}
 }

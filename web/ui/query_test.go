@@ -40,8 +40,10 @@ func TestQueryPage(t *testing.T) {
 	r := newRig(t)
 	q := r.history("all numbers", r.numbers(1, 2), r.numbers(1, 2, 3), r.numbers(3, 4))
 	a := r.get(queryPath(q.ID)).status(200).has("<h1>all numbers</h1>", ">live<", "Changed ", "2 rows, unordered", `aria-current="page"`,
-		"+ 1 row added", "− 2 rows removed", "of 3 rows", "first result, 2 rows", "Jaccard distance 0.75", "ex:s4", `<td class="num"><span class="term "`,
-		`<span class="k">PREFIX</span>`, `<span class="v">?s</span>`, `<span class="c"># all of it</span>`, "&lt;http://example.org/p&gt;", "It is 1st of 1 in the order of rr", "3 to 1 of 3", "Ran in 3 slots, changed in 2, did not run in 0.",
+		"+ 1 row added", "− 2 rows removed", "of 3 rows", "first result, 2 rows", "Jaccard distance 0.75", "ex:s4",
+		`<td class="num"><span class="term "`,
+		`<span class="k">PREFIX</span>`, `<span class="v">?s</span>`, `<span class="c"># all of it</span>`,
+		"&lt;http://example.org/p&gt;", "It is 1st of 1 in the order of rr", "3 to 1 of 3", "Ran in 3 slots, changed in 2, did not run in 0.",
 		`href="/v1/queries/`+q.ID+`/results.csv"`, `href="/metrics/results?query=`+q.ID+`"`, "Holders", ">ops<")
 	if got := strings.Count(a.body, `%" cy="`); got != 3 {
 		t.Errorf("%d marks for three changes", got)
@@ -74,7 +76,8 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	r.get(at).has("The result is empty")
-	for _, c := range []struct{ a, b, added, removed string }{{"1", "3", "+ 2 rows only in 3", "− 2 rows only in 1"}, {"3", "1", "+ 2 rows only in 1", "− 2 rows only in 3"}, {"1", "5", "+ 0 rows only in 5", "− 2 rows only in 1"}} {
+	for _, c := range []struct{ a, b, added, removed string }{{"1", "3", "+ 2 rows only in 3", "− 2 rows only in 1"},
+		{"3", "1", "+ 2 rows only in 1", "− 2 rows only in 3"}, {"1", "5", "+ 0 rows only in 5", "− 2 rows only in 1"}} {
 		if s := result(r.get(at + "?b=" + c.b + "&a=" + c.a)); !strings.Contains(s, c.added) || !strings.Contains(s, c.removed) {
 			t.Errorf("%s against %s: %s", c.b, c.a, s)
 		}
@@ -133,8 +136,10 @@ func TestHostileTerms(t *testing.T) {
 		[2]diff.Term{{Kind: diff.IRI, Value: "http://example.org/" + evil}, {Kind: diff.Literal, Value: "\u202eright to left\u2066", Lang: "he"}},
 		[2]diff.Term{{Kind: diff.Blank, Value: "b0"}, lit(long)},
 		[2]diff.Term{iri("t"), {Kind: diff.Literal, Value: evil, Datatype: "http://example.org/" + evil}}), r.numbers(1))
-	for _, path := range []string{queryPath(q.ID) + "?b=1", queryPath(q.ID) + "/changes/1", queryPath(q.ID) + "/changes/2", queryPath(q.ID) + "?b=2&a=1"} {
-		a := r.get(path).status(200).lacks("<script>alert", "<svg onload", `href="javascript:`, "<i>ä").has("&lt;script&gt;", "all 1.4", "right to left")
+	for _, path := range []string{queryPath(q.ID) + "?b=1", queryPath(q.ID) + "/changes/1", queryPath(q.ID) + "/changes/2",
+		queryPath(q.ID) + "?b=2&a=1"} {
+		a := r.get(path).status(200).lacks("<script>alert", "<svg onload", `href="javascript:`, "<i>ä").has("&lt;script&gt;", "all 1.4",
+			"right to left")
 		if len(a.body) > 200_000 {
 			t.Errorf("%s has %d bytes", path, len(a.body))
 		}
@@ -143,7 +148,8 @@ func TestHostileTerms(t *testing.T) {
 			t.Fatalf("%s: no way to see all", path)
 		}
 		text := r.get(html.UnescapeString(whole[1])).status(200)
-		if text.body != long || !strings.HasPrefix(text.Header.Get("Content-Type"), "text/plain") || text.Header.Get("X-Content-Type-Options") != "nosniff" {
+		if text.body != long || !strings.HasPrefix(text.Header.Get("Content-Type"), "text/plain") ||
+			text.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d bytes of %s", whole[1], len(text.body), text.Header.Get("Content-Type"))
 		}
 	}
@@ -156,7 +162,8 @@ func TestLongText(t *testing.T) {
 	r.endpoint("city")
 	text := "SELECT * { ?s ?p ?o } # " + strings.Repeat("<b>x</b> ", 20_000)
 	q := r.register("city", "", text)
-	a := r.get(queryPath(q.ID)).status(200).has("The text is long", "<h1>"+q.ID+"</h1>", "There is no result yet.", "Nothing has run yet").lacks("<b>x")
+	a := r.get(queryPath(q.ID)).status(200).has("The text is long", "<h1>"+q.ID+"</h1>", "There is no result yet.",
+		"Nothing has run yet").lacks("<b>x")
 	if len(a.body) > 300_000 {
 		t.Errorf("%d bytes", len(a.body))
 	}
@@ -181,7 +188,8 @@ func TestStaleQuery(t *testing.T) {
 	r.oracle.fail("504 <em>Gateway</em> Timeout")
 	r.tick("city")
 	r.tick("city")
-	r.get(queryPath(q.ID)).status(200).has(">stale<", "Stale: the result is of <time data-fixed", "504 &lt;em&gt;Gateway", "The last result is served as stale.", "ex:s1", "the last run failed")
+	r.get(queryPath(q.ID)).status(200).has(">stale<", "Stale: the result is of <time data-fixed", "504 &lt;em&gt;Gateway",
+		"The last result is served as stale.", "ex:s1", "the last run failed")
 	r.get("/queries").has(">stale<", "1 is stale.")
 	r.get("/").has("No result is fresh.")
 }
@@ -216,11 +224,15 @@ func TestSettingsOfOnesOwn(t *testing.T) {
 	r.get(at+"/settings").status(200).has(`value="n"`, `value="air"`, `value="1"`)
 	bad := r.post(at+"/settings", "name", `"><x>`, "tags", "a, b", "weight", "much", "max_staleness", "soon", "min_interval", "")
 	bad.status(422).has("Write a number such as 0.5.", "Write a duration such as", `aria-invalid="true"`, `value="a, b"`, "&#34;&gt;&lt;x&gt;")
-	r.post(at+"/settings", "name", "n", "weight", "-3", "max_staleness", "", "min_interval", "").status(422).has("Nothing was saved: one field needs a change.")
-	r.follow(r.post(at+"/settings", "name", "better", "tags", " b ,a,, b", "weight", "2.5", "max_staleness", "1m 30s", "min_interval", "10s", "alone", "1", "public", "1")).
-		has("The settings are saved.", "<h1>better</h1>", ">max_staleness</dt><dd>1\u202fmin 30\u202fs", ">min_interval</dt><dd>10\u202fs", "2.5", ">alone</dt>", "anyone may read")
+	r.post(at+"/settings", "name", "n", "weight", "-3", "max_staleness", "", "min_interval",
+		"").status(422).has("Nothing was saved: one field needs a change.")
+	r.follow(r.post(at+"/settings", "name", "better", "tags", " b ,a,, b", "weight", "2.5", "max_staleness", "1m 30s",
+		"min_interval", "10s", "alone", "1", "public", "1")).
+		has("The settings are saved.", "<h1>better</h1>", ">max_staleness</dt><dd>1\u202fmin 30\u202fs",
+			">min_interval</dt><dd>10\u202fs", "2.5", ">alone</dt>", "anyone may read")
 	h, _ := mustQuery(t, r, q.ID).Holder("ops")
-	if h.Name != "better" || strings.Join(h.Tags, ",") != "a,b" || h.Weight != 2.5 || time.Duration(h.MaxStaleness) != 90*time.Second || !h.Public {
+	if h.Name != "better" || strings.Join(h.Tags, ",") != "a,b" || h.Weight != 2.5 ||
+		time.Duration(h.MaxStaleness) != 90*time.Second || !h.Public {
 		t.Errorf("%+v", h)
 	}
 	r.get(at+"/release").has("It has no other holder, so it ends.", "Release and end it").lacks("End it for everybody")
@@ -238,14 +250,17 @@ func mustQuery(t *testing.T, r *rig, id string) *registry.Query {
 
 // Highlighting does not change the text.
 func TestHighlightKeepsTheText(t *testing.T) {
-	for _, s := range []string{"", selectText, "SELECT ?x { ?x a <http://e/> ; ex:p 'it\\'s' , \"\"\"a\"b\"\"\" . FILTER(?x < 3.5 && ?y > 2) } # <end>\nLIMIT 3",
+	for _, s := range []string{"", selectText, "SELECT ?x { ?x a <http://e/> ; ex:p 'it\\'s' , \"\"\"a\"b\"\"\" . FILTER(?x < " +
+		"3.5 && ?y > 2) } # <end>\nLIMIT 3",
 		"<", "\"", "'''", "?", "ü?ä<b>", "# no end", "'open\nnext", "\x00\xff", "<a b>", "a:b:c", "\\"} {
-		if got := html.UnescapeString(regexp.MustCompile(`</?span[^>]*>`).ReplaceAllString(string(highlight(s)), "")); got != strings.ReplaceAll(s, "\x00", "\uFFFD") {
+		if got := html.UnescapeString(regexp.MustCompile(`</?span[^>]*>`).ReplaceAllString(string(highlight(s)),
+			"")); got != strings.ReplaceAll(s, "\x00", "\uFFFD") {
 			t.Errorf("%q became %q", s, got)
 		}
 	}
 	got := string(highlight(`SELECT ?x { ?x a ex:T ; ex:n "a#b"@en } # c`))
-	want := `<span class="k">SELECT</span> <span class="v">?x</span> { <span class="v">?x</span> <span class="k">a</span> ex:T ; ex:n <span class="s">&#34;a#b&#34;</span>@en } <span class="c"># c</span>`
+	want := `<span class="k">SELECT</span> <span class="v">?x</span> { <span class="v">?x</span> <span class="k">a</span> ex:T ` +
+		`; ex:n <span class="s">&#34;a#b&#34;</span>@en } <span class="c"># c</span>`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -254,7 +269,8 @@ func TestHighlightKeepsTheText(t *testing.T) {
 // A text that only looks like the start of an IRI is scanned once: each "<" ends the
 // scan that began at the previous one.
 func TestHighlightEndsAtTheNextBracket(t *testing.T) {
-	if got, want := string(highlight("1<2&&1<ex:3>")), `<span class="s">1</span>&lt;<span class="s">2</span>&amp;&amp;<span class="s">1</span><span class="i">&lt;ex:3&gt;</span>`; got != want {
+	if got, want := string(highlight("1<2&&1<ex:3>")), `<span class="s">1</span>&lt;<span class="s">2</span>&amp;&amp;<span `+
+		`class="s">1</span><span class="i">&lt;ex:3&gt;</span>`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -280,7 +296,8 @@ func TestStreams(t *testing.T) {
 	r.oracle.set(q.ID, r.numbers(1, 2))
 	r.tick("city")
 	overview.until("add", func(e event) bool {
-		return e.List == "stream" && strings.Contains(e.HTML, "&lt;b&gt;n&lt;/b&gt;") && strings.Contains(e.HTML, "of 2 rows") && e.Max == shownChanges
+		return e.List == "stream" && strings.Contains(e.HTML, "&lt;b&gt;n&lt;/b&gt;") && strings.Contains(e.HTML, "of 2 rows") &&
+			e.Max == shownChanges
 	})
 	one.until("swap", func(e event) bool { return e.ID == "changes" && strings.Contains(e.HTML, "1 row added") })
 	one.until("swap", func(e event) bool { return e.ID == "compare" && strings.Contains(e.HTML, "ex:s2") })
@@ -388,7 +405,8 @@ func TestEditText(t *testing.T) {
 	r := newRig(t)
 	q := r.history("n", r.numbers(1))
 	at := queryPath(q.ID) + "/settings"
-	reg, _, err := r.reg.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, registry.Registration{Endpoint: q.Endpoint, Text: q.Text, Name: "mine"})
+	reg, _, err := r.reg.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin},
+		registry.Registration{Endpoint: q.Endpoint, Text: q.Text, Name: "mine"})
 	if err != nil || reg.ID != q.ID {
 		t.Fatal(err)
 	}

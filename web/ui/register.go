@@ -66,7 +66,8 @@ func (v registerHandler) page() (content, error) {
 }
 
 func (v registerHandler) fill(f form, t *trial) (*registerPage, error) {
-	p := &registerPage{clock: v.clock, Form: f, Trial: t, Admin: v.May(registry.RoleAdmin), Lines: max(12, strings.Count(f.Get("query"), "\n")+2)}
+	p := &registerPage{clock: v.clock, Form: f, Trial: t, Admin: v.May(registry.RoleAdmin),
+		Lines: max(12, strings.Count(f.Get("query"), "\n")+2)}
 	all, err := v.Registry.Endpoints()
 	if err != nil {
 		return nil, err
@@ -268,7 +269,8 @@ const previewRows = 20
 
 func previewOf(n namer, r *diff.Result) *preview {
 	if r.Form() == diff.Ask {
-		return &preview{grid{Heads: []string{"answer"}, Columns: 1, Number: []bool{false}, Rows: []gridRow{{Cells: []cell{{Text: word(r.Boolean())}}}}}, 1}
+		return &preview{grid{Heads: []string{"answer"}, Columns: 1, Number: []bool{false},
+			Rows: []gridRow{{Cells: []cell{{Text: word(r.Boolean())}}}}}, 1}
 	}
 	nowhere := func(int, int) string { return "" }
 	return &preview{n.grid(r.Form(), r.Vars(), min(r.Len(), previewRows), r.Terms, noSign, nowhere), r.Len()}

@@ -61,7 +61,8 @@ func TestFirstEndpoint(t *testing.T) {
 
 // Dates are not broken after a hyphen.
 func TestDatesStayWhole(t *testing.T) {
-	for text, want := range map[string]string{"2026-11-24": "nb", "2026-11-24T09:30:00Z": "nb", "2026-11": "nb", time.Time{}.String(): "", "a-b": "", "2026-11-24-x": ""} {
+	for text, want := range map[string]string{"2026-11-24": "nb", "2026-11-24T09:30:00Z": "nb", "2026-11": "nb",
+		time.Time{}.String(): "", "a-b": "", "2026-11-24-x": ""} {
 		if c := newNamer("").cell(diff.Term{Kind: diff.Literal, Value: text}, ""); c.Class != want {
 			t.Errorf("%s has the class %q, want %q", text, c.Class, want)
 		}

@@ -79,7 +79,8 @@ func (v *visit) fail(err error) {
 	if p.RetryAfter > 0 {
 		v.w.Header().Set("Retry-After", strconv.Itoa(int(p.RetryAfter.Seconds())))
 	}
-	e := errorPage{Status: web.Status(p.Kind), Type: string(p.Kind), Title: p.Heading(), Detail: p.Detail, Fields: p.Errors, Internal: !told, Section: section(v.r.URL.Path)}
+	e := errorPage{Status: web.Status(p.Kind), Type: string(p.Kind), Title: p.Heading(), Detail: p.Detail, Fields: p.Errors,
+		Internal: !told, Section: section(v.r.URL.Path)}
 	v.render(web.Status(p.Kind), "error", v.frame(section(v.r.URL.Path), content{Data: e}))
 }
 
@@ -106,7 +107,8 @@ type pageTemplate struct{ t *template.Template }
 // newPageTemplate parses templates/{name}.html, which defines "main", with the layout,
 // the rail and the partials.
 func newPageTemplate(name string, a assets) (*pageTemplate, error) {
-	t, err := template.New(name).Funcs(functions(a)).ParseFS(templateFiles, "templates/layout.html", "templates/partials.html", "templates/forms.html", "templates/messages.html", "templates/"+name+".html")
+	t, err := template.New(name).Funcs(functions(a)).ParseFS(templateFiles, "templates/layout.html", "templates/partials.html",
+		"templates/forms.html", "templates/messages.html", "templates/"+name+".html")
 	if err != nil {
 		return nil, fmt.Errorf("ui: %w", err)
 	}

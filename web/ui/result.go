@@ -158,7 +158,8 @@ func (r *resultView) explain(err error) error {
 	return nil
 }
 
-var formatNames = map[string]string{"srj": "JSON", "srx": "XML", "csv": "CSV", "tsv": "TSV", "nt": "N-Triples", "ttl": "Turtle", "jsonld": "JSON-LD"}
+var formatNames = map[string]string{"srj": "JSON", "srx": "XML", "csv": "CSV", "tsv": "TSV", "nt": "N-Triples", "ttl": "Turtle",
+	"jsonld": "JSON-LD"}
 
 func sequence(s string) uint64 {
 	n, _ := strconv.ParseUint(s, 10, 53)
@@ -265,7 +266,10 @@ func (v resultHandler) changePage() (content, error) {
 	}
 	row = min(max(0, row-1), max(0, all-1)/rowsOnPage*rowsOnPage)
 	d := changePage{Head: queryHandler(v).head(&q, st), Change: v.view(&q, newNamer(q.Text), c, row, rowsOnPage)}
-	d.Pages = pages(row, min(all-row, rowsOnPage), all, rowsOnPage, func(row int) string { return fmt.Sprintf("%s?row=%d", d.Change.Link, row+1) })
+	d.Pages = pages(row, min(all-row, rowsOnPage), all, rowsOnPage, func(row int) string {
+		return fmt.Sprintf("%s?row=%d",
+			d.Change.Link, row+1)
+	})
 	return content{Data: d}, nil
 }
 
@@ -367,7 +371,8 @@ func (v resultHandler) deltaCell(d *diff.Delta) (string, error) {
 	return v.term(diff.RowTerms(d.Form, vars, rows[row]))
 }
 
-var noCell = &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such value", Detail: "The result has changed meanwhile, or the address is not one of a page."}
+var noCell = &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such value",
+	Detail: "The result has changed meanwhile, or the address is not one of a page."}
 
 func (v resultHandler) index(name string, n int) (int, error) {
 	i, err := strconv.Atoi(v.r.URL.Query().Get(name))

@@ -146,13 +146,14 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 			r.hub.Wake(n.Query)
 		}
 	}})
-	if r.reg, err = registry.Open(registrytest.Twice(registry.Config{Queries: r.store.Queries, Endpoints: r.store.Endpoints, Profiles: r.store.Profiles, SlotInterval: scheduler.Gap, Check: r.check, EndpointEdited: func(name string) {
-		if e, err := r.reg.Endpoint(name); err == nil {
-			if r.daemon.Update(e, nil) != nil && r.adds { // otherwise the test adds endpoints that do not run yet
-				_ = r.daemon.Add(e, r.oracle)
+	if r.reg, err = registry.Open(registrytest.Twice(registry.Config{Queries: r.store.Queries, Endpoints: r.store.Endpoints,
+		Profiles: r.store.Profiles, SlotInterval: scheduler.Gap, Check: r.check, EndpointEdited: func(name string) {
+			if e, err := r.reg.Endpoint(name); err == nil {
+				if r.daemon.Update(e, nil) != nil && r.adds { // otherwise the test adds endpoints that do not run yet
+					_ = r.daemon.Add(e, r.oracle)
+				}
 			}
-		}
-	}})); err != nil {
+		}})); err != nil {
 		t.Fatal(err)
 	}
 	if r.gate, err = web.NewTokenGate(tokens, r.store.Tokens, time.Now); err != nil {

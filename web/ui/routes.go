@@ -29,20 +29,27 @@ func (s *Server) pages() []page {
 		{path: "/add-endpoint", look: "newendpoint", section: "endpoints", need: admin, build: by(newEndpointHandler.page)},
 		{path: "/endpoints/{name}", look: "endpoint", section: "endpoints", need: read, build: by(endpointHandler.page), live: true},
 		{path: "/endpoints/{name}/remove", look: "confirm", section: "endpoints", need: admin, build: by(endpointHandler.askToRemove)},
-		{path: "/deliveries", look: "deliveries", section: "deliveries", need: read, build: by(deliveryHandler.page), live: true, absent: s.Subscriptions == nil},
-		{path: "/deliveries/{id}/drop", look: "confirm", section: "deliveries", need: read, build: by(deliveryHandler.askToDrop), absent: s.Subscriptions == nil},
-		{path: "/dead-letters", look: "letters", section: "letters", need: read, build: by(letterHandler.page), live: true, absent: s.noLetters()},
+		{path: "/deliveries", look: "deliveries", section: "deliveries", need: read, build: by(deliveryHandler.page), live: true,
+			absent: s.Subscriptions == nil},
+		{path: "/deliveries/{id}/drop", look: "confirm", section: "deliveries", need: read, build: by(deliveryHandler.askToDrop),
+			absent: s.Subscriptions == nil},
+		{path: "/dead-letters", look: "letters", section: "letters", need: read, build: by(letterHandler.page), live: true,
+			absent: s.noLetters()},
 		{path: "/dead-letters/drop", look: "confirm", section: "letters", need: app, build: by(letterHandler.askToDrop), absent: s.noLetters()},
 		{path: "/rules", look: "rules", section: "rules", need: read, build: by(ruleHandler.page), live: true, absent: s.Rules == nil},
 		{path: "/rules/{id}", look: "rule", section: "rules", need: read, build: by(ruleHandler.show), live: true, absent: s.Rules == nil},
 		{path: "/rules/{id}/remove", look: "confirm", section: "rules", need: app, build: by(ruleHandler.askToRemove), absent: s.Rules == nil},
 		{path: "/tokens", look: "tokens", section: "tokens", need: admin, build: by(tokenHandler.page)},
 		{path: "/tokens/{name}/revoke", look: "confirm", section: "tokens", need: admin, build: by(tokenHandler.askToRevoke)},
-		{path: "/profiles", look: "profiles", section: "profiles", need: read, build: by(profileHandler.list), live: true, absent: s.Profiles == nil},
-		{path: "/profiles/{id}", look: "profile", section: "profiles", need: read, build: by(profileHandler.page), live: true, absent: s.Profiles == nil},
+		{path: "/profiles", look: "profiles", section: "profiles", need: read, build: by(profileHandler.list), live: true,
+			absent: s.Profiles == nil},
+		{path: "/profiles/{id}", look: "profile", section: "profiles", need: read, build: by(profileHandler.page), live: true,
+			absent: s.Profiles == nil},
 		{path: "/add-profile", look: "newprofile", section: "profiles", need: app, build: by(profileHandler.add), absent: s.Profiles == nil},
-		{path: "/profiles/{id}/remove", look: "confirm", section: "profiles", need: app, build: by(profileHandler.askToRemove), absent: s.Profiles == nil},
-		{path: "/cluster", look: "cluster", section: "cluster", need: admin, build: by(clusterHandler.page), live: true, absent: s.Cluster == nil},
+		{path: "/profiles/{id}/remove", look: "confirm", section: "profiles", need: app, build: by(profileHandler.askToRemove),
+			absent: s.Profiles == nil},
+		{path: "/cluster", look: "cluster", section: "cluster", need: admin, build: by(clusterHandler.page), live: true,
+			absent: s.Cluster == nil},
 		{path: "/settings", look: "settings", section: "settings", need: admin, build: by(serverHandler.settings), absent: s.Settings == nil},
 		{path: "/docs", look: "docs", section: "docs", build: by(docsHandler.index)},
 		{path: "/docs/{page}", look: "docs", section: "docs", build: by(docsHandler.page)},
@@ -162,7 +169,9 @@ func New(c Config) (*Server, error) {
 		c.Streams = usualStreams
 	}
 	s := &Server{Config: c, halts: halts, mux: http.NewServeMux(), sections: map[string]bool{}, templates: map[string]*pageTemplate{},
-		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, halts.Now, c.Now), streams: make(chan struct{}, c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), tries: make(chan struct{}, mostTries), done: make(chan struct{})}
+		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, halts.Now, c.Now), streams: make(chan struct{},
+			c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{},
+			2*runtime.GOMAXPROCS(0)), tries: make(chan struct{}, mostTries), done: make(chan struct{})}
 	if s.Profiles != nil {
 		s.profiles = &profileIndex{profiles: s.Profiles, now: s.Now}
 	}

@@ -82,7 +82,8 @@ const (
 var ruleFields = append([]string{"name", "query", "when", "for", "keep_firing_for", "labels", "summary", "to"}, quietFields...)
 
 // ruleStates are the looks of statuses.
-var ruleStates = map[registry.RuleStatus]string{registry.RuleInactive: "live", registry.RulePending: "new", registry.RuleFiring: "failing", registry.RuleStale: "stale",
+var ruleStates = map[registry.RuleStatus]string{registry.RuleInactive: "live", registry.RulePending: "new",
+	registry.RuleFiring: "failing", registry.RuleStale: "stale",
 	registry.RuleWaiting: "new", registry.RuleFailing: "failing", registry.RulePaused: "paused", registry.RuleEnded: "paused"}
 
 func (v ruleHandler) page() (content, error) {
@@ -99,7 +100,8 @@ func (v ruleHandler) page() (content, error) {
 func (v ruleHandler) find(ref string) (registry.ListedRule, error) {
 	r, err := v.Rules.Rule(v.caller, ref)
 	if isMissing(err) || err == nil && !web.MayManageRule(v.caller, &r) {
-		err = &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such rule", Detail: "It may have been removed, or it belongs to another caller."}
+		err = &registry.Problem{Kind: registry.KindNotFound, Title: "There is no such rule",
+			Detail: "It may have been removed, or it belongs to another caller."}
 	}
 	return r, err
 }
@@ -231,7 +233,8 @@ func (v ruleHandler) row(r registry.ListedRule) ruleRow {
 // typed reads the form.
 func (v ruleHandler) typed() (form, registry.RuleSettings) {
 	f := v.visit.typed(ruleFields)
-	s := registry.RuleSettings{Name: strings.TrimSpace(f.Get("name")), Query: strings.TrimSpace(f.Get("query")), When: f.Get("when"), Summary: strings.TrimSpace(f.Get("summary"))}
+	s := registry.RuleSettings{Name: strings.TrimSpace(f.Get("name")), Query: strings.TrimSpace(f.Get("query")), When: f.Get("when"),
+		Summary: strings.TrimSpace(f.Get("summary"))}
 	for name, to := range map[string]*registry.Duration{"for": &s.For, "keep_firing_for": &s.KeepFiringFor} {
 		if text := strings.TrimSpace(f.Get(name)); text != "" && to.UnmarshalText([]byte(text)) != nil {
 			f.bad(name, "duration")
@@ -442,8 +445,10 @@ func (v ruleHandler) show() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	now := ruleNow{ruleRow: v.row(r), Clock: v.clock, After: v.r.URL.Query().Get("after"), Events: slices.Clone(r.State.Events), May: v.May(registry.RoleApp)}
-	now.Tests = now.May && v.Receivers != nil && slices.ContainsFunc(r.To, func(to registry.Receiver) bool { return to.Kind != "webhook" && to.Kind != "alertmanager" })
+	now := ruleNow{ruleRow: v.row(r), Clock: v.clock, After: v.r.URL.Query().Get("after"), Events: slices.Clone(r.State.Events),
+		May: v.May(registry.RoleApp)}
+	now.Tests = now.May && v.Receivers != nil && slices.ContainsFunc(r.To,
+		func(to registry.Receiver) bool { return to.Kind != "webhook" && to.Kind != "alertmanager" })
 	slices.Reverse(now.Events)
 	if now.Alerts, err = v.Rules.Alerts(r.ID, "", now.After, shownRules+1); err != nil {
 		return content{}, err

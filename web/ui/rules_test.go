@@ -27,13 +27,15 @@ func (r *rig) rules() *alert.Engine {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	e, err := alert.New(alert.Options{Store: r.store.Rules, Queue: r.store.Subscriptions, Log: r.store.History, Past: r.store.History, Waker: r.hub, Guard: guard, Query: r.store.Queries.Query,
+	e, err := alert.New(alert.Options{Store: r.store.Rules, Queue: r.store.Subscriptions, Log: r.store.History,
+		Past: r.store.History, Waker: r.hub, Guard: guard, Query: r.store.Queries.Query,
 		Resolve: func(c registry.Caller, ref string) (registry.Query, error) { return r.reg.Resolve(c, ref) },
 		Caller:  func(name string) (registry.Caller, error) { return r.gate.Named(name) }})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	d, err := deliver.New(deliver.Options{Store: r.store.Subscriptions, Waker: r.hub, Guard: guard, Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: e}}})
+	d, err := deliver.New(deliver.Options{Store: r.store.Subscriptions, Waker: r.hub, Guard: guard,
+		Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: e}}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -79,13 +81,15 @@ func TestRulePages(t *testing.T) {
 	q := r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
 	r.get("/").has(`href="/rules"`)
 	r.get("/rules?query=delays").status(200).has("No rule yet", `value="delays"`)
-	rule := []string{"name", "late", "query", "delays", "when", "?delay > 10", "summary", "?line is ?delay late", "to", "webhook " + hook.URL + "/?key=sesame"}
+	rule := []string{"name", "late", "query", "delays", "when", "?delay > 10", "summary", "?line is ?delay late", "to", "webhook " +
+		hook.URL + "/?key=sesame"}
 	r.post("/rules", append(rule, "do", "try")...).status(422).has("No execution of this query has been complete")
 	for _, rows := range [][][2]string{{{"S1", "12"}}, {{"S1", "2"}}, {{"S1", "3"}, {"S2", "20"}}} {
 		r.oracle.set(q.ID, delays(t, rows...))
 		r.tick("city")
 	}
-	r.post("/rules", append(rule, "do", "try")...).status(200).has("It would have fired 2 times", "in 3 changes", "line=S2", "S2 is 20 late", "Nothing is saved yet", "No rule yet", `value="late"`)
+	r.post("/rules", append(rule, "do", "try")...).status(200).has("It would have fired 2 times", "in 3 changes", "line=S2",
+		"S2 is 20 late", "Nothing is saved yet", "No rule yet", `value="late"`)
 	secret := regexp.MustCompile(`whsec_[A-Za-z0-9+/=]+`)
 	if a := r.post("/rules", rule...).status(201).has("The rule is saved", "late"); !secret.MatchString(html.UnescapeString(a.body)) {
 		t.Error("the secret is not shown")
@@ -97,11 +101,13 @@ func TestRulePages(t *testing.T) {
 	edit := regexp.MustCompile(`/rules\?edit=(rule_[a-z0-9]+)`).FindStringSubmatch(page)
 	form := r.get(edit[0]).status(200).has("Edit late", "webhook "+hook.URL+"/?…", "Save changes").lacks("sesame").body
 	tag := regexp.MustCompile(`name="tag" value="([^"]+)"`).FindStringSubmatch(form)[1]
-	changed := []string{"edit", edit[1], "tag", html.UnescapeString(tag), "name", "late", "query", "delays", "when", "?delay > 15", "summary", "?line", "labels", "line=?line", "to", "webhook " + hook.URL + "/?…"}
+	changed := []string{"edit", edit[1], "tag", html.UnescapeString(tag), "name", "late", "query", "delays", "when", "?delay > 15",
+		"summary", "?line", "labels", "line=?line", "to", "webhook " + hook.URL + "/?…"}
 	r.post("/rules", append(changed, "for", "soon")...).status(422).has("Edit late", `name="edit"`)
 	r.follow(r.post("/rules", changed...)).has("Rule late is saved.", "?delay &gt; 15", "line=S2")
 	r.follow(r.post("/rules", changed...)).has("was changed meanwhile", "Edit late", "?delay &gt; 15")
-	if x, err := r.pages.Rules.Rule(registry.Caller{Role: registry.RoleAdmin}, "late"); err != nil || x.To[0].Address != hook.URL+"/?key=sesame" {
+	if x, err := r.pages.Rules.Rule(registry.Caller{Role: registry.RoleAdmin}, "late"); err != nil || x.To[0].Address != hook.URL+
+		"/?key=sesame" {
 		t.Errorf("the receiver is %v: %v", x.To, err)
 	}
 	r.follow(r.post("/rules/late/pause")).has("Rule late is paused.", ">Resume</button>", "There is no alert")
@@ -126,7 +132,8 @@ func TestRulesOfOthers(t *testing.T) {
 	r.endpoint("city")
 	r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
 	other := registry.Caller{Name: "other", Role: registry.RoleAdmin}
-	if _, err := r.pages.Rules.Create(t.Context(), other, registry.RuleSettings{Name: "theirs", Query: "delays", When: "rows > 0"}); err != nil {
+	if _, err := r.pages.Rules.Create(t.Context(), other, registry.RuleSettings{Name: "theirs", Query: "delays",
+		When: "rows > 0"}); err != nil {
 		t.Fatal(err)
 	}
 	r.get("/rules").status(200).lacks("theirs")
@@ -173,7 +180,8 @@ func TestTellMeWhen(t *testing.T) {
 		err := b.SetVars([]string{"garage", "free"})
 		for _, row := range rows {
 			garage, free, _ := strings.Cut(row, "=")
-			err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + garage}, diff.Term{Kind: diff.Literal, Value: free, Datatype: xsd + "integer"}))
+			err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + garage}, diff.Term{Kind: diff.Literal,
+				Value: free, Datatype: xsd + "integer"}))
 		}
 		x, e := b.Finish()
 		if err = errors.Join(err, e); err != nil {
@@ -190,12 +198,15 @@ func TestTellMeWhen(t *testing.T) {
 		r.tick("city")
 	}
 	r.get(path).status(200).has(path+"/tell?b=3&amp;row=0", "something happens to row 1", "Tell me when rows come or go")
-	page := r.get(path+"/tell?b=1&row=1").status(200).has("The row", "http://x.example/south", "this row goes", "of this row changes", "is above the number below", "a new row comes", "anything changes")
+	page := r.get(path+"/tell?b=1&row=1").status(200).has("The row", "http://x.example/south", "this row goes",
+		"of this row changes", "is above the number below", "a new row comes", "anything changes")
 	page.lacks("the answer changes")
 	row := []string{"b", "1", "row", "1"}
 	post := func(pairs ...string) *response { return r.post(path+"/tell", append(slices.Clone(row), pairs...)...) }
-	post("what", "row", "do", "try").status(200).has("It would have fired once", "removed ?garage where ?garage = &lt;http://x.example/south&gt;", "south is gone")
-	post("what", "cell1", "do", "try").status(200).has("It would have fired once", "changed ?free where ?garage = &lt;http://x.example/south&gt;")
+	post("what", "row", "do", "try").status(200).has("It would have fired once",
+		"removed ?garage where ?garage = &lt;http://x.example/south&gt;", "south is gone")
+	post("what", "cell1", "do", "try").status(200).has("It would have fired once",
+		"changed ?free where ?garage = &lt;http://x.example/south&gt;")
 	post("what", "above1", "limit", "5", "do", "try").status(200).has("It would have fired once", "south: free is 8")
 	post("what", "below1", "limit", "5", "do", "try").status(200).has("It would have fired 0 times")
 	post("what", "new", "do", "try").status(200).has("It would have fired 0 times")

@@ -27,7 +27,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 // show serves a page.
 func (s *Server) show(p page) http.Handler {
@@ -104,7 +105,8 @@ func formError(err error) error {
 	case errors.As(err, &big):
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &registry.Problem{Kind: registry.KindBodyTooSlow, Title: "The form did not arrive", Detail: "It has to arrive within half a minute."}
+		return &registry.Problem{Kind: registry.KindBodyTooSlow, Title: "The form did not arrive",
+			Detail: "It has to arrive within half a minute."}
 	}
 	return &registry.Problem{Kind: registry.KindMalformed, Title: "The form cannot be read"}
 }

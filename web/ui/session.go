@@ -51,7 +51,8 @@ type session struct {
 // such as sibling domains, from setting the cookie.
 func newSessions(now func() time.Time, public string) *sessions {
 	sum := sha256.Sum256([]byte(public))
-	s := &sessions{now: now, cookie: "freshet-" + hex.EncodeToString(sum[:4]), secure: strings.HasPrefix(public, "https:"), key: make([]byte, 32), all: map[[32]byte]*session{}}
+	s := &sessions{now: now, cookie: "freshet-" + hex.EncodeToString(sum[:4]), secure: strings.HasPrefix(public, "https:"),
+		key: make([]byte, 32), all: map[[32]byte]*session{}}
 	rand.Read(s.key) // never fails
 	if s.secure {
 		s.cookie = "__Host-" + s.cookie
@@ -130,7 +131,8 @@ func (s *sessions) id(r *http.Request) string {
 // set sends a cookie that the browser returns only to this server; an empty value
 // deletes it.
 func (s *sessions) set(w http.ResponseWriter, name, value string, life time.Duration) {
-	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteStrictMode, MaxAge: int(life.Seconds())}
+	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteStrictMode,
+		MaxAge: int(life.Seconds())}
 	if value == "" {
 		c.MaxAge = -1
 	}

@@ -27,7 +27,8 @@ func TestSessionsOfOneToken(t *testing.T) {
 	if n := len(s.all); n != mostOfOne+1 {
 		t.Errorf("%d sessions", n)
 	}
-	if last := len(mine) - 1; s.token(mine[last]) != "mine" || s.token(mine[last-mostOfOne+1]) != "mine" || s.token(mine[last-mostOfOne]) != "" {
+	if last := len(mine) - 1; s.token(mine[last]) != "mine" || s.token(mine[last-mostOfOne+1]) != "mine" ||
+		s.token(mine[last-mostOfOne]) != "" {
 		t.Error("not the oldest have ended")
 	}
 }
@@ -39,7 +40,8 @@ func TestCookie(t *testing.T) {
 		w := httptest.NewRecorder()
 		s.set(w, s.cookie, s.begin("token"), time.Hour)
 		c := w.Result().Cookies()[0]
-		if host := strings.HasPrefix(c.Name, "__Host-"); host != want || c.Secure != want || c.Path != "/" || c.Domain != "" || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode {
+		if host := strings.HasPrefix(c.Name, "__Host-"); host != want || c.Secure != want || c.Path != "/" || c.Domain != "" ||
+			!c.HttpOnly || c.SameSite != http.SameSiteStrictMode {
 			t.Errorf("%s: %s", public, c)
 		}
 		r := httptest.NewRequest("GET", public, nil)

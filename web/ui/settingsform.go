@@ -43,9 +43,12 @@ type settingField struct {
 
 // The fields of the form in display order.
 var settingFields = []settingField{
-	{Name: "url"}, {Name: "slot"}, {Name: "budget"}, {Name: "policy", Above: true}, {Name: "rule", Options: []string{plan.RuleStrict, plan.RuleDebt}},
-	{Name: "concurrency"}, {Name: "timeout"}, {Name: "min_gap"}, {Name: "max_rows"}, {Name: "max_bytes"}, {Name: "max_columns"}, {Name: "timeout_param"},
-	{Name: "blackout", Lines: true}, {Name: "default_graph_uri", Lines: true}, {Name: "named_graph_uri", Lines: true}, {Name: "profile_share"}, {Name: "fallback_policy"},
+	{Name: "url"}, {Name: "slot"}, {Name: "budget"}, {Name: "policy", Above: true},
+	{Name: "rule", Options: []string{plan.RuleStrict, plan.RuleDebt}},
+	{Name: "concurrency"}, {Name: "timeout"}, {Name: "min_gap"}, {Name: "max_rows"}, {Name: "max_bytes"}, {Name: "max_columns"},
+	{Name: "timeout_param"},
+	{Name: "blackout", Lines: true}, {Name: "default_graph_uri", Lines: true}, {Name: "named_graph_uri", Lines: true},
+	{Name: "profile_share"}, {Name: "fallback_policy"},
 	{Name: "merge", Options: registry.MergeModes()},
 	{Name: "allow_service", Check: true}, {Name: "own_services", Lines: true}, {Name: "allow_public", Check: true},
 	{Name: "feed"}, {Name: "position", Lines: true}, {Name: "lag"},

@@ -40,7 +40,8 @@ func TestLongValuesAreShared(t *testing.T) {
 	r := newRigWith(t, func(_ *rig, c *Config) { c.Documents = docs })
 	long := strings.Repeat("long ", 300_000)
 	q := r.history("n", table(t, [2]diff.Term{iri("a"), lit(long)}), r.numbers(1))
-	paths := []string{"/result?b=1&row=0&col=1", "/changes/1/value?side=added&row=0&col=1", "/difference?a=2&b=1&side=added&row=0&col=1", "/result?b=1&row=0&col=0", "/text"}
+	paths := []string{"/result?b=1&row=0&col=1", "/changes/1/value?side=added&row=0&col=1",
+		"/difference?a=2&b=1&side=added&row=0&col=1", "/result?b=1&row=0&col=0", "/text"}
 	for i, path := range paths {
 		for range 3 {
 			if got := r.get(queryPath(q.ID) + path).status(200).body; i < 3 && got != long {
@@ -67,7 +68,8 @@ func TestPagePacked(t *testing.T) {
 // of it was built.
 func TestPageThatFails(t *testing.T) {
 	r := newRig(t)
-	r.pages.templates["about"] = &pageTemplate{template.Must(template.New("layout").Parse(`{{define "layout"}}` + strings.Repeat("first ", 100_000) + `{{.NotThere}}{{end}}`))}
+	r.pages.templates["about"] = &pageTemplate{template.Must(template.New("layout").Parse(`{{define "layout"}}` +
+		strings.Repeat("first ", 100_000) + `{{.NotThere}}{{end}}`))}
 	r.get("/about").status(http.StatusInternalServerError).has("The fault is the server").lacks("first")
 }
 

@@ -255,7 +255,8 @@ func (a *axis) mark(x placed) mark {
 		until = a.hi
 	}
 	x0, x1 := a.at(x.span.From), a.at(until)
-	m := mark{State: x.state, X: fmt.Sprintf("%.2f%%", x0), Width: fmt.Sprintf("%.2f%%", max(x1-x0, 0.6)), Span: x.span, Reason: clip(x.Reason, 160)}
+	m := mark{State: x.state, X: fmt.Sprintf("%.2f%%", x0), Width: fmt.Sprintf("%.2f%%", max(x1-x0, 0.6)), Span: x.span,
+		Reason: clip(x.Reason, 160)}
 	switch {
 	case x.Done != nil:
 		m.At, m.Done = a.x(x.Done.At), x.Done.At

@@ -121,7 +121,8 @@ func (v tokenHandler) askToRevoke() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	return confirmation{What: "token", Name: name, Back: "/tokens", Held: len(held), HeldMore: next != "", Mine: v.token != "" && name == v.caller.Name}.content(v.r), nil
+	return confirmation{What: "token", Name: name, Back: "/tokens", Held: len(held), HeldMore: next != "", Mine: v.token != "" &&
+		name == v.caller.Name}.content(v.r), nil
 }
 
 func (v tokenHandler) revoke() error {
@@ -201,7 +202,8 @@ type fileSecret struct{ Kind, User string } // Kind is basic, digest or bearer, 
 
 func secretInFile(a registry.Auth) fileSecret {
 	kind, user, _ := signInOf(a)
-	if a.Basic != nil && a.Basic.PasswordFile != "" || a.Digest != nil && a.Digest.PasswordFile != "" || a.Bearer != nil && a.Bearer.TokenFile != "" {
+	if a.Basic != nil && a.Basic.PasswordFile != "" || a.Digest != nil && a.Digest.PasswordFile != "" || a.Bearer != nil &&
+		a.Bearer.TokenFile != "" {
 		return fileSecret{kind, user}
 	}
 	return fileSecret{}

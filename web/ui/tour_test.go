@@ -55,10 +55,12 @@ func toVisit(t *testing.T) (*rig, *strings.Replacer) {
 	moving, _, _ := r.three()
 	r.endpoint("wikidata")
 	r.post("/watch", "link", "Q42", "labels", "en", "name", "adams").status(303)
-	r.follower(registry.Subscription{ID: "a", Way: registry.Webhook, Caller: "ops", Query: moving.ID, State: registry.Active, Dead: []registry.DeadLetter{{OutboxMessage: registry.OutboxMessage{ID: "msg_1"}, Attempts: 2}}})
+	r.follower(registry.Subscription{ID: "a", Way: registry.Webhook, Caller: "ops", Query: moving.ID, State: registry.Active,
+		Dead: []registry.DeadLetter{{OutboxMessage: registry.OutboxMessage{ID: "msg_1"}, Attempts: 2}}})
 	r.post("/rules", "name", "late", "query", moving.ID, "when", "changed").status(303)
 	board := r.post("/profiles", "name", "board", "items", moving.ID+" every 2 slots").status(303).Header.Get("Location")
 	return r, strings.NewReplacer("/register", "/register?endpoint=city&query=ASK+%7B%3Fs+%3Fp+%3Fo%7D",
-		"/queries/{id}", "/queries/"+moving.ID, "{seq}", "2", "/watches/{id}", "/watches/adams", "/endpoints/{name}", "/endpoints/city", "/deliveries/{id}", "/deliveries/a",
+		"/queries/{id}", "/queries/"+moving.ID, "{seq}", "2", "/watches/{id}", "/watches/adams", "/endpoints/{name}", "/endpoints/city",
+		"/deliveries/{id}", "/deliveries/a",
 		"/rules/{id}", "/rules/late", "/profiles/{id}", board, "/tokens/{name}", "/tokens/wall", "{page}", "tour", "{slug}", "gap")
 }

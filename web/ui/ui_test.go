@@ -25,7 +25,8 @@ func TestOverview(t *testing.T) {
 	r.get("/").has("no slot yet")
 	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit("1")}, [2]diff.Term{iri("b"), lit("2")}))
 	r.tick("city")
-	r.get("/").status(200).has("&lt;script&gt;alert(", "first result, 2 rows", `id="ep-city"`, ">live<", "#1", "1 query").lacks("<script>alert")
+	r.get("/").status(200).has("&lt;script&gt;alert(", "first result, 2 rows", `id="ep-city"`, ">live<", "#1",
+		"1 query").lacks("<script>alert")
 	r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit("1")}, [2]diff.Term{iri("c"), lit("3")}))
 	r.tick("city")
 	r.get("/").has("&#43;1", "−1", "of 2 rows", "1 change found")
@@ -94,7 +95,8 @@ func TestTheme(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	r := newRig(t)
-	r.get("/problems/gap").status(200).has("<title>", registry.KindGap.Title(), "What to do", "Read the results and go on from the position in their ETag.")
+	r.get("/problems/gap").status(200).has("<title>", registry.KindGap.Title(), "What to do",
+		"Read the results and go on from the position in their ETag.")
 	r.get("/problems/none").status(404).has("There is no problem of this type")
 	if a := r.get("/problems/gap", "Accept: */*"); !strings.HasPrefix(a.Header.Get("Content-Type"), "text/plain") {
 		t.Errorf("a program gets %s", a.Header.Get("Content-Type"))
@@ -110,7 +112,8 @@ func TestErrors(t *testing.T) {
 // A request with a wrong method to an existing page is not answered with 404.
 func TestMethods(t *testing.T) {
 	r := newRig(t)
-	for _, c := range [][3]string{{"PUT", "/", "GET, HEAD, OPTIONS"}, {"DELETE", "/signin", "GET, HEAD, POST, OPTIONS"}, {"GET", "/signout", "POST, OPTIONS"}} {
+	for _, c := range [][3]string{{"PUT", "/", "GET, HEAD, OPTIONS"}, {"DELETE", "/signin", "GET, HEAD, POST, OPTIONS"},
+		{"GET", "/signout", "POST, OPTIONS"}} {
 		a := r.do(c[0], c[1], nil, "Accept: application/json").status(405).has("/problems/method-not-allowed")
 		if got := a.Header.Get("Allow"); got != c[2] {
 			t.Errorf("%s %s: Allow %q", c[0], c[1], got)
@@ -134,7 +137,8 @@ func TestStatic(t *testing.T) {
 			t.Errorf("the page does not link %s", at)
 		}
 		a := r.get(at).status(200)
-		if !strings.Contains(a.Header.Get("Cache-Control"), "immutable") || a.Header.Get("Content-Type") == "" || a.body != string(r.pages.assets[name].plain) {
+		if !strings.Contains(a.Header.Get("Cache-Control"), "immutable") || a.Header.Get("Content-Type") == "" ||
+			a.body != string(r.pages.assets[name].plain) {
 			t.Errorf("%s: %v", name, a.Header)
 		}
 	}

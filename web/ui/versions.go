@@ -40,7 +40,8 @@ func (v resultHandler) version(query string, seq uint64) (*diff.Result, error) {
 	case err != nil:
 		return nil, err
 	case r == nil:
-		return nil, &registry.Problem{Kind: registry.KindNoResult, Title: "There is no result yet", Detail: "No execution has been complete so far."}
+		return nil, &registry.Problem{Kind: registry.KindNoResult, Title: "There is no result yet",
+			Detail: "No execution has been complete so far."}
 	case seq == st.Position.Seq:
 		return r, nil
 	case seq == 0:
@@ -81,7 +82,8 @@ func (v resultHandler) versionChoices(newest uint64, recent []registry.Change, c
 		if len(out) == versionsOffered {
 			break
 		}
-		out = append(out, versionChoice{c.Seq, v.plain(c.Time), i == len(recent)-1 && c.Seq == newest, deltaOf(c.Delta, c.Baseline), c.Seq == chosen})
+		out = append(out, versionChoice{c.Seq, v.plain(c.Time), i == len(recent)-1 && c.Seq == newest, deltaOf(c.Delta, c.Baseline),
+			c.Seq == chosen})
 	}
 	if chosen > 0 && !slices.ContainsFunc(out, func(c versionChoice) bool { return c.Selected }) {
 		c := versionChoice{Seq: chosen, Selected: true}
@@ -147,7 +149,8 @@ func (v resultHandler) plot(changes []registry.Change) *changePlot {
 			continue
 		}
 		x := plotLeft + (99.5-plotLeft)*float64(c.Time.Sub(first))/float64(width)
-		m := changeMark{X: fmt.Sprintf("%.2f%%", x), Left: fmt.Sprintf("%.2f%%", x-.25), Newest: i == len(changes)-1, First: c.Baseline, Change: c, Time: c.Time.UTC().Format("2 Jan, 15:04:05"), Link: fmt.Sprintf("%s?b=%d#compare", queryPath(c.Query), c.Seq)}
+		m := changeMark{X: fmt.Sprintf("%.2f%%", x), Left: fmt.Sprintf("%.2f%%", x-.25), Newest: i == len(changes)-1, First: c.Baseline,
+			Change: c, Time: c.Time.UTC().Format("2 Jan, 15:04:05"), Link: fmt.Sprintf("%s?b=%d#compare", queryPath(c.Query), c.Seq)}
 		if c.Baseline {
 			m.Y = 112
 		} else {
@@ -173,7 +176,8 @@ func (v resultHandler) plot(changes []registry.Change) *changePlot {
 		layout = "15:04:05"
 	}
 	for i, anchor := range []string{"start", "middle", "middle", "end"} {
-		p.Labels = append(p.Labels, label{fmt.Sprintf("%.1f%%", plotLeft+float64(i)*(100-plotLeft)/3), anchor, first.Add(width * time.Duration(i) / 3).UTC().Format(layout)})
+		p.Labels = append(p.Labels, label{fmt.Sprintf("%.1f%%", plotLeft+float64(i)*(100-plotLeft)/3), anchor,
+			first.Add(width * time.Duration(i) / 3).UTC().Format(layout)})
 	}
 	return p
 }
@@ -242,12 +246,13 @@ func (n namer) sides(d *diff.Delta, from, most int, cells string) (added, remove
 func (n namer) side(d *diff.Delta, rows diff.Rows, vars []string, places []int, sign string, from, most int, cells string) side {
 	from = min(from, len(rows))
 	some := rows[from:min(len(rows), from+most)]
-	s := side{N: len(rows), Graph: d.Form.Graph(), Rest: len(rows) - from - len(some), Grid: n.grid(d.Form, vars, len(some), func(i int) []diff.Term { return diff.RowTerms(d.Form, vars, some[i]) }, func(i int) string {
-		if from+i < len(places) {
-			return fmt.Sprintf("%s %d", sign, places[from+i]+1)
-		}
-		return sign
-	}, func(row, col int) string { return fmt.Sprintf("%s&row=%d&col=%d", cells, from+row, col) })}
+	s := side{N: len(rows), Graph: d.Form.Graph(), Rest: len(rows) - from - len(some), Grid: n.grid(d.Form, vars, len(some),
+		func(i int) []diff.Term { return diff.RowTerms(d.Form, vars, some[i]) }, func(i int) string {
+			if from+i < len(places) {
+				return fmt.Sprintf("%s %d", sign, places[from+i]+1)
+			}
+			return sign
+		}, func(row, col int) string { return fmt.Sprintf("%s&row=%d&col=%d", cells, from+row, col) })}
 	return s
 }
 

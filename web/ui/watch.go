@@ -85,7 +85,8 @@ func (v watchHandler) typed() (form, watch.Link, error) {
 		}
 	}
 	text := cmp.Or(f.Get("link"), " ") // one that is missing is an error of the link
-	l, err := web.ReadLink(text, watch.Watch{Kind: watch.Kind(f.Get("kind")), Direction: f.Get("direction"), Properties: lines(f.Get("properties")), Within: f.Get("within"), Labels: lines(f.Get("labels"))})
+	l, err := web.ReadLink(text, watch.Watch{Kind: watch.Kind(f.Get("kind")), Direction: f.Get("direction"),
+		Properties: lines(f.Get("properties")), Within: f.Get("within"), Labels: lines(f.Get("labels"))})
 	if err != nil {
 		return f, l, f.refuse(err)
 	}
@@ -307,7 +308,8 @@ func (v watchHandler) changes() (content, error) {
 	}
 	w, ok := watch.Of(&q, v.caller.Name)
 	if !ok {
-		return content{}, &registry.Problem{Kind: registry.KindNotFound, Title: "This query is no watch", Detail: "It was registered as SPARQL. Its own page shows its changes."}
+		return content{}, &registry.Problem{Kind: registry.KindNotFound, Title: "This query is no watch",
+			Detail: "It was registered as SPARQL. Its own page shows its changes."}
 	}
 	log, err := resultHandler(v).ending(q.ID, st.Position.Epoch, st.Position.Seq, changesInWords)
 	if err != nil {

@@ -26,7 +26,8 @@ func TestWatchPages(t *testing.T) {
 		if err := b.SetVars([]string{"property", "value"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + property}, diff.Term{Kind: diff.Literal, Value: value}); err != nil {
+		if err := b.Row(diff.Term{Kind: diff.IRI, Value: "http://x.example/" + property}, diff.Term{Kind: diff.Literal,
+			Value: value}); err != nil {
 			t.Fatal(err)
 		}
 		x, err := b.Finish()
@@ -35,7 +36,8 @@ func TestWatchPages(t *testing.T) {
 		}
 		return x
 	}
-	const text = `SELECT ?property ?value WHERE { <http://www.wikidata.org/entity/Q42> ?property ?value FILTER(STRSTARTS(STR(?property), "http://www.wikidata.org/prop/direct/")) }`
+	const text = `SELECT ?property ?value WHERE { <http://www.wikidata.org/entity/Q42> ?property ?value ` +
+		`FILTER(STRSTARTS(STR(?property), "http://www.wikidata.org/prop/direct/")) }`
 	q, err := r.reg.Analyse(registry.Registration{Endpoint: "wikidata", Text: text})
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +46,8 @@ func TestWatchPages(t *testing.T) {
 	r.get("/queries").has(`href="/watch"`)
 	r.get("/watch?iri=Q42").status(200).has(`>Q42</textarea>`, "Watch a link")
 	page := []string{"link", "https://www.wikidata.org/wiki/Q42", "labels", "de, en", "name", "adams"}
-	r.post("/watch", append(page, "do", "look")...).status(200).has("all properties of Q42", "at wikidata", "1 row now", "birthPlace: Ulm", "Nothing is saved yet.", "STRSTARTS", `value="adams"`)
+	r.post("/watch", append(page, "do", "look")...).status(200).has("all properties of Q42", "at wikidata", "1 row now",
+		"birthPlace: Ulm", "Nothing is saved yet.", "STRSTARTS", `value="adams"`)
 	if _, err := r.reg.Query(q.ID); err == nil {
 		t.Fatal("looking registers the watch")
 	}
@@ -60,7 +63,8 @@ func TestWatchPages(t *testing.T) {
 	}
 	r.get("/watches/adams").status(200).has("Bern x", "→ Princeton x")
 	for _, endpoint := range []string{"city", "wikidata"} { // both know it: the visitor chooses, and sees where
-		known, err := r.reg.Analyse(registry.Registration{Endpoint: endpoint, Text: "ASK { { <http://x.example/a> ?a ?b } UNION { ?c ?d <http://x.example/a> } }"})
+		known, err := r.reg.Analyse(registry.Registration{Endpoint: endpoint, Text: "ASK { { <http://x.example/a> ?a ?b } UNION { " +
+			"?c ?d <http://x.example/a> } }"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +92,8 @@ func yes(t *testing.T) *diff.Result {
 	return x
 }
 
-const catsLink = "https://query.wikidata.org/#%23title%3ACats%0ASELECT%20%3Fs%20%3Fo%20%7B%20%3Fs%20wdt%3AP31%20wd%3AQ146%20%3B%20rdfs%3Alabel%20%3Fo%20%7D"
+const catsLink = "https://query.wikidata.org/#%23title%3ACats%0A" +
+	"SELECT%20%3Fs%20%3Fo%20%7B%20%3Fs%20wdt%3AP31%20wd%3AQ146%20%3B%20rdfs%3Alabel%20%3Fo%20%7D"
 
 // On an empty server an admin pastes a link, adds the endpoint that it names, sees the first rows, and
 // watches them. The first page leads there.
@@ -104,12 +109,14 @@ func TestLinkOnEmptyServer(t *testing.T) {
 	}, ops)
 	r.post("/signin", "token", secret, "next", "/").status(303)
 	r.get("/").status(200).has("Paste a link", `action="/watch"`, `name="link"`, "Name an endpoint")
-	r.post("/watch", "link", catsLink, "labels", "en", "do", "look").status(200).has("This server does not ask Wikidata Query Service yet", "Freshet knows it", "Add it, and see", "It is added as wikidata")
+	r.post("/watch", "link", catsLink, "labels", "en", "do", "look").status(200).has("This server does not ask Wikidata Query "+
+		"Service yet", "Freshet knows it", "Add it, and see", "It is added as wikidata")
 	if all, err := r.reg.Endpoints(); err != nil || len(all) != 0 {
 		t.Fatalf("looking adds %v %v", all, err)
 	}
 	r.oracle.usual = cats(t)
-	a := r.post("/watch", "link", catsLink, "labels", "en", "do", "add").status(200).has("“Cats”", "at wikidata, 1 row now", "Tardar Sauce", "Watch it", `value="cats"`).lacks("A trial run brought no result", "does not ask")
+	a := r.post("/watch", "link", catsLink, "labels", "en", "do", "add").status(200).has("“Cats”", "at wikidata, 1 row now",
+		"Tardar Sauce", "Watch it", `value="cats"`).lacks("A trial run brought no result", "does not ask")
 	e, err := r.reg.Endpoint("wikidata")
 	if err != nil || e.URL != "https://query.wikidata.org/sparql" || e.MinGap == 0 || probes != 1 {
 		t.Fatalf("the endpoint is %+v %v after %d probes:\n%s", e, err, probes, a.main())
@@ -123,7 +130,8 @@ func cats(t *testing.T) *diff.Result {
 	t.Helper()
 	b := diff.NewBuilder(diff.Select, diff.Options{})
 	err := b.SetVars([]string{"s", "o"})
-	err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://www.wikidata.org/entity/Q6834672"}, diff.Term{Kind: diff.Literal, Value: "Tardar Sauce"}))
+	err = errors.Join(err, b.Row(diff.Term{Kind: diff.IRI, Value: "http://www.wikidata.org/entity/Q6834672"},
+		diff.Term{Kind: diff.Literal, Value: "Tardar Sauce"}))
 	x, e := b.Finish()
 	if err = errors.Join(err, e); err != nil {
 		t.Fatal(err)
@@ -150,11 +158,14 @@ func TestLinkPageTellsWhatIsNeeded(t *testing.T) {
 func TestLinkPages(t *testing.T) {
 	r := signedIn(t, registry.RoleApp)
 	r.endpoint("city")
-	r.post("/watch", "link", catsLink, "do", "look").status(200).has("This server does not ask Wikidata Query Service yet", "Only an admin can add it", "someone whose token has the role admin").lacks("Add it, and see")
+	r.post("/watch", "link", catsLink, "do", "look").status(200).has("This server does not ask Wikidata Query Service yet",
+		"Only an admin can add it", "someone whose token has the role admin").lacks("Add it, and see")
 	r.post("/watch", "link", catsLink, "do", "add").status(403)
-	r.post("/watch", "link", "https://data.example.org/sparql?query=ASK%7B%3Fa%20%3Fb%20%3Fc%7D", "do", "look").status(200).has("does not ask https://data.example.org/sparql yet", "a check of up to 20 requests")
+	r.post("/watch", "link", "https://data.example.org/sparql?query=ASK%7B%3Fa%20%3Fb%20%3Fc%7D", "do",
+		"look").status(200).has("does not ask https://data.example.org/sparql yet", "a check of up to 20 requests")
 	r.endpoint("wikidata")
-	seen := r.post("/watch", "link", catsLink, "labels", "en", "do", "look").status(200).has("“Cats”", "at wikidata", "0 rows now", "is asked by hand", "PREFIX wdt:", "Nothing is saved yet.", `value="cats"`, `name="to"`)
+	seen := r.post("/watch", "link", catsLink, "labels", "en", "do", "look").status(200).has("“Cats”", "at wikidata", "0 rows now",
+		"is asked by hand", "PREFIX wdt:", "Nothing is saved yet.", `value="cats"`, `name="to"`)
 	if strings.Contains(seen.body, "a prefix that is not declared") || strings.Contains(seen.body, "no PREFIX for") {
 		t.Error("the prefixes of Wikidata are not known")
 	}
@@ -192,9 +203,11 @@ func TestLinkOfSite(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.endpoint("city")
 	page := []string{"link", "https://www.wikidata.org/wiki/Q42", "labels", "en", "do", "look"}
-	r.post("/watch", page...).status(200).has("This server does not ask Wikidata Query Service yet", "It is added as wikidata").lacks("at city")
+	r.post("/watch", page...).status(200).has("This server does not ask Wikidata Query Service yet",
+		"It is added as wikidata").lacks("at city")
 	r.post("/watch", append(page, "endpoint", "city")...).status(200).has("at city").lacks("does not ask")
-	if _, err := r.reg.CreateEndpoint(admin, registry.Endpoint{Name: "wd", URL: "https://query.wikidata.org/sparql", Slot: "never", Policy: "rr"}); err != nil {
+	if _, err := r.reg.CreateEndpoint(admin, registry.Endpoint{Name: "wd", URL: "https://query.wikidata.org/sparql", Slot: "never",
+		Policy: "rr"}); err != nil {
 		t.Fatal(err)
 	}
 	r.post("/watch", page...).status(200).has("at wd").lacks("does not ask")
@@ -259,7 +272,8 @@ func TestLinkFromFile(t *testing.T) {
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != 200 || !strings.Contains(string(b), "“Free garages”") || !strings.Contains(string(b), "at city") || !strings.Contains(string(b), `value="free-garages"`) {
+	if err != nil || res.StatusCode != 200 || !strings.Contains(string(b), "“Free garages”") || !strings.Contains(string(b),
+		"at city") || !strings.Contains(string(b), `value="free-garages"`) {
 		t.Errorf("%s %v\n%s", res.Status, err, b)
 	}
 }

@@ -62,7 +62,8 @@ func (v policyHandler) whatIf(p *policyView, e registry.Endpoint) error {
 			continue
 		}
 		e := s.Estimate
-		x := policyChoice{Spelling: s.Policy, Doc: docOf(s.Policy), Now: s.Current, Found: e.Relevant, Delay: e.Delay, Of: e.Known, Share: none, Meter: "0"}
+		x := policyChoice{Spelling: s.Policy, Doc: docOf(s.Policy), Now: s.Current, Found: e.Relevant, Delay: e.Delay, Of: e.Known,
+			Share: none, Meter: "0"}
 		if x.Of > 0 {
 			part := e.Relevant.Low / float64(x.Of)
 			x.Share, x.Meter = share(part).String(), meter(part)
@@ -163,7 +164,8 @@ func (v policyHandler) compare() error {
 		f.Values = url.Values{} // a policy given as text takes precedence over the list
 	}
 	if errors.Is(err, policy.ErrPolicy) {
-		err = &registry.Problem{Kind: registry.KindBadEndpoint, Title: "No such policy", Detail: err.Error(), Errors: []registry.FieldError{{Pointer: "/policy", Detail: err.Error()}}}
+		err = &registry.Problem{Kind: registry.KindBadEndpoint, Title: "No such policy", Detail: err.Error(),
+			Errors: []registry.FieldError{{Pointer: "/policy", Detail: err.Error()}}}
 	}
 	if err != nil {
 		return v.again(name, f, err)

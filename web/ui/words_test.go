@@ -18,8 +18,9 @@ import (
 var wordsInGo = []string{" ago", "in ", " for ", " autofocus", "mono dim"}
 
 var (
-	phrase  = regexp.MustCompile(`[a-z]{2,} |[ ,][a-z]{2,}`)
-	notText = regexp.MustCompile(`[<;&=%/]|Jan|\n|^[@:]| data-|^json:`) // markup, tags, addresses, messages of a stream, layouts of times, schedules
+	phrase = regexp.MustCompile(`[a-z]{2,} |[ ,][a-z]{2,}`)
+	// markup, tags, addresses, messages of a stream, layouts of times, schedules
+	notText = regexp.MustCompile(`[<;&=%/]|Jan|\n|^[@:]| data-|^json:`)
 )
 
 // TestWordsAreInTemplates checks that the Go files hold no text of the pages. Errors have their own

@@ -139,7 +139,8 @@ func TestLongMessagesMatchAsyncAPI(t *testing.T) {
 	conn := dial(t, s.srv.Url, "")
 	go c.frames(conn)
 	for _, m := range []string{
-		`{"type":"subscribe","id":"a","query":"rows"}`, `{"type":"subscribe","id":"b","query":"top"}`, `{"type":"subscribe","id":"c","query":"any"}`,
+		`{"type":"subscribe","id":"a","query":"rows"}`, `{"type":"subscribe","id":"b","query":"top"}`,
+		`{"type":"subscribe","id":"c","query":"any"}`,
 		`{"type":"subscribe","id":"d","query":"graph"}`, `{"type":"subscribe","id":"e","query":"rows","rate":"5s"}`,
 		`{"type":"subscribe","id":"f","query":"rows","mode":"snapshot","filter":{"min_rows":1}}`,
 		`{"type":"subscribe","id":"g","query":"rows","resume":{"epoch":"other","seq":9}}`,

@@ -210,7 +210,8 @@ func TestSilentEndpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	srv := clitest.Serve(t, binary(t), clitest.FreeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \"http://"+l.Addr().String()+"\", slot: never, policy: rr, budget: 300ms}]\n")
+	srv := clitest.Serve(t, binary(t), clitest.FreeAddr(t), t.TempDir(), "endpoints: [{name: city, url: \"http://"+l.Addr().String()+
+		"\", slot: never, policy: rr, budget: 300ms}]\n")
 	w := town{clitest.Town{Env: map[string]string{"FRESHET_SERVER": srv.Url}}}
 	w.add(t, "ASK { ?s ?p ?o }")
 	clitest.Eventually(t, "a slot begins the execution within its budget", func() bool {

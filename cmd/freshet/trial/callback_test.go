@@ -193,7 +193,8 @@ func TestH40H41P8P9X6DeliveryIsTheTopic(t *testing.T) {
 			d := cb.all(rest)[n-1]
 			resp, want := s.get("GET", topic)
 			if d.body != want || d.header.Get("Content-Type") != resp.Header.Get("Content-Type") {
-				t.Errorf("change %d of %s was delivered as %s\n%s\nGET answers %s\n%s", n, rest, d.header.Get("Content-Type"), d.body, resp.Header.Get("Content-Type"), want)
+				t.Errorf("change %d of %s was delivered as %s\n%s\nGET answers %s\n%s", n, rest, d.header.Get("Content-Type"), d.body,
+					resp.Header.Get("Content-Type"), want)
 			}
 			if rest == "/changes/latest" && (!strings.Contains(d.body, fmt.Sprintf(`"seq":%d`, n+1)) || !strings.Contains(d.body, `"epoch":"`)) {
 				t.Errorf("the change does not say its position: %s", d.body)

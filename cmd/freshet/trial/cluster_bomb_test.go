@@ -28,7 +28,8 @@ func newRowEndpoint(t *testing.T) *rowEndpoint {
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		rows := make([]string, e.rows.Load())
 		for i := range rows {
-			rows[i] = fmt.Sprintf(`{"s":{"type":"literal","value":"%050d"},"v":{"type":"literal","value":"11","datatype":"http://www.w3.org/2001/XMLSchema#integer"}}`, i)
+			rows[i] = fmt.Sprintf(`{"s":{"type":"literal","value":"%050d"},"v":{"type":"literal","value":"11",`+
+				`"datatype":"http://www.w3.org/2001/XMLSchema#integer"}}`, i)
 		}
 		w.Header().Set("Content-Type", "application/sparql-results+json")
 		fmt.Fprintf(w, `{"head":{"vars":["s","v"]},"results":{"bindings":[%s]}}`, strings.Join(rows, ","))
@@ -120,7 +121,8 @@ func (b *bombed) fails(url, name string) {
 		b.call(url, "GET", "/v1/rules/"+name, nil, &v)
 		return v.Status == "failing"
 	})
-	if !strings.Contains(v.Reason, "its alerts") && !strings.Contains(v.Reason, "limits.token_bytes") || !strings.Contains(v.Reason, "fewer or shorter labels") {
+	if !strings.Contains(v.Reason, "its alerts") && !strings.Contains(v.Reason, "limits.token_bytes") || !strings.Contains(v.Reason,
+		"fewer or shorter labels") {
 		b.t.Errorf("%s: %s", name, v.Reason)
 	}
 }
@@ -204,7 +206,8 @@ func TestRuleBombRemovedLocally(t *testing.T) {
 	e := newRowEndpoint(t)
 	e.rows.Store(bombRows)
 	u := &restartingServer{t: t, bin: binary(t), addr: clitest.FreeAddr(t), data: filepath.Join(t.TempDir(), "data"),
-		yaml: fmt.Sprintf("endpoints: [{name: numbers, url: %q, slot: \"@every 1s\", budget: 900ms}]\nwebsub: {allow_callback_networks: [127.0.0.0/8]}\n", e.URL)}
+		yaml: fmt.Sprintf("endpoints: [{name: numbers, url: %q, slot: \"@every 1s\", budget: 900ms}]\nwebsub: "+
+			"{allow_callback_networks: [127.0.0.0/8]}\n", e.URL)}
 	u.start()
 	b := bombed{t: t}
 	byLabels, byData := bombs(newRefuser(t))

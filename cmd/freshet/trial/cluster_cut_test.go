@@ -65,7 +65,8 @@ type cutKind struct {
 // cutKinds are all kinds. The first read of each tells another node that has the thing.
 var cutKinds = map[string]cutKind{
 	"query": {"/v1/queries", `{"name": "NAME", "endpoint": "numbers", "query": "SELECT ?n { ?s <http://example.org/NAME> ?n }"}`,
-		[]string{"/v1/queries/ID", "/v1/queries/NAME", "/v1/queries/ID/changes", "/v1/queries/ID/explain", "/v1/queries/ID/changes.atom", "/queries/ID"}},
+		[]string{"/v1/queries/ID", "/v1/queries/NAME", "/v1/queries/ID/changes", "/v1/queries/ID/explain",
+			"/v1/queries/ID/changes.atom", "/queries/ID"}},
 	"rule": {"/v1/rules", `{"name": "NAME", "query": "number", "when": "?n > 0"}`,
 		[]string{"/v1/rules/ID", "/v1/rules/NAME", "/v1/rules/ID/alerts", "/v1/rules/NAME/alerts", "/rules/ID"}},
 	"profile": {"/v1/profiles", `{"name": "NAME", "items": [{"query": "number", "when": {"every": "NUMBERm", "slack": "5m"}}]}`,
@@ -84,8 +85,12 @@ var cutKinds = map[string]cutKind{
 // One node is silenced, one is cut off, one is stopped. With FRESHET_NEMESIS_FAULTS=9, each node meets all three.
 func TestClusterCutNode(t *testing.T) {
 	t.Parallel()
-	r := &cutRun{t: t, e: newCounted(t), links: newLinks(t), answers: map[string]int{}, signed: map[string]*http.Cookie{}, things: map[string]map[string]string{},
-		client: &http.Client{Timeout: time.Minute, Transport: bearerTransport(cutSecret), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	r := &cutRun{t: t, e: newCounted(t), links: newLinks(t), answers: map[string]int{}, signed: map[string]*http.Cookie{},
+		things: map[string]map[string]string{},
+		client: &http.Client{Timeout: time.Minute, Transport: bearerTransport(cutSecret), CheckRedirect: func(*http.Request,
+			[]*http.Request) error {
+			return http.ErrUseLastResponse
+		}}}
 	r.e.set(0)
 	at, listen := addresses(t, "n1", "n2", "n3"), addresses(t, "n1", "n2", "n3")
 	var peers []string
@@ -93,7 +98,8 @@ func TestClusterCutNode(t *testing.T) {
 		peers = append(peers, fmt.Sprintf("%s: %q", n, r.links.proxy("journal", n, listen[n])))
 	}
 	r.nodes = startNodes(t, clusterPlan{at: at, endpoint: r.e.http.URL, client: r.client,
-		more: fmt.Sprintf("default_endpoint: numbers\ntokens: [{name: boss, role: admin, sha256: %q}]\nwebsub: {allow_callback_networks: [127.0.0.0/8]}\n", registry.HashSecret(cutSecret)),
+		more: fmt.Sprintf("default_endpoint: numbers\ntokens: [{name: boss, role: admin, sha256: %q}]\nwebsub: "+
+			"{allow_callback_networks: [127.0.0.0/8]}\n", registry.HashSecret(cutSecret)),
 		cluster: func(n string) string {
 			return fmt.Sprintf("  listen: %s\n  peers: {%s}\n", listen[n], strings.Join(peers, ", "))
 		}})
@@ -347,15 +353,18 @@ func (r *cutRun) questions(v *processNode) (list []cutQuestion) {
 		cutQuestion{kind: "after", path: number + "/changes?after=" + r.at.String()},
 		cutQuestion{kind: "seq", path: fmt.Sprint(number, "/results.srj?seq=", r.at.Seq), seq: shows, min: r.shown},
 		cutQuestion{kind: "at", path: number + "/results.srj?at=" + now.Format(time.RFC3339Nano), seq: shows, min: r.shown},
-		cutQuestion{kind: "memento", path: number + "/results.srj", header: "Accept-Datetime", value: now.Format(http.TimeFormat), seq: shows, min: r.shown},
+		cutQuestion{kind: "memento", path: number + "/results.srj", header: "Accept-Datetime", value: now.Format(http.TimeFormat),
+			seq: shows, min: r.shown},
 		cutQuestion{kind: "diff", path: fmt.Sprint(number, "/changes/diff?from=1"), seq: reaches, min: int(r.at.Seq)},
 		cutQuestion{kind: "page of a change", path: fmt.Sprintf("/queries/number/changes/%d", r.at.Seq)})
 	if r.offset != "" {
 		list = append(list, cutQuestion{kind: "all after", path: "/v1/changes?after=" + r.offset})
 	}
 	if q := r.things["query"]; q != nil {
-		form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {v.Url + "/v1/queries/" + q["ID"] + "/changes/latest"}, "hub.callback": {"http://127.0.0.1:9/" + q["NAME"]}}
-		list = append(list, cutQuestion{kind: "hub", path: "/v1/hub", method: "POST", body: form.Encode(), header: "Content-Type", value: "application/x-www-form-urlencoded"})
+		form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {v.Url + "/v1/queries/" + q["ID"] + "/changes/latest"},
+			"hub.callback": {"http://127.0.0.1:9/" + q["NAME"]}}
+		list = append(list, cutQuestion{kind: "hub", path: "/v1/hub", method: "POST", body: form.Encode(), header: "Content-Type",
+			value: "application/x-www-form-urlencoded"})
 	}
 	return list
 }
@@ -422,7 +431,8 @@ func (r *cutRun) follow(v *processNode, way int) {
 	defer cancel()
 	switch way {
 	case 0:
-		from := &client.State{Query: "number", Epoch: at.Epoch, Seq: at.Seq, Form: "SELECT", Document: []byte(`{"head":{"vars":["n"]},"results":{"bindings":[]}}`)}
+		from := &client.State{Query: "number", Epoch: at.Epoch, Seq: at.Seq, Form: "SELECT",
+			Document: []byte(`{"head":{"vars":["n"]},"results":{"bindings":[]}}`)}
 		_ = client.Follow(ctx, client.Options{Server: v.Url, Token: cutSecret, Query: "number", From: from}, func(e client.Event) error {
 			if e.Kind == client.Subscribed && !e.Resumed {
 				r.object("%s: a follower with the position %s is not resumed: %s", v.name, at, e.Reason)
@@ -439,7 +449,8 @@ func (r *cutRun) follow(v *processNode, way int) {
 			r.events(ctx, v, "/v1/watches/"+watched+"/changes", "")
 		}
 	default:
-		c, _, err := websocket.DefaultDialer.DialContext(ctx, strings.Replace(v.Url, "http", "ws", 1)+"/sepa/subscribe", http.Header{"Authorization": {"Bearer " + cutSecret}})
+		c, _, err := websocket.DefaultDialer.DialContext(ctx, strings.Replace(v.Url, "http", "ws", 1)+"/sepa/subscribe",
+			http.Header{"Authorization": {"Bearer " + cutSecret}})
 		if err != nil {
 			return
 		}
@@ -477,7 +488,8 @@ func (r *cutRun) events(ctx context.Context, v *processNode, path, after string)
 	if time.AfterFunc(5*time.Second, cancel); resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable {
 		r.object("%s: an event stream of %s: %s", v.name, path, resp.Status)
 	}
-	if body, _ := io.ReadAll(resp.Body); after != "" && (strings.Contains(string(body), "event: gap") || strings.Contains(string(body), "event: snapshot")) {
+	if body, _ := io.ReadAll(resp.Body); after != "" && (strings.Contains(string(body), "event: gap") ||
+		strings.Contains(string(body), "event: snapshot")) {
 		r.object("%s: an event stream of %s after %s: %s", v.name, path, after, body)
 	}
 }

@@ -141,7 +141,8 @@ func TestLongClusterOnPostgreSQL(t *testing.T) {
 	s := serve(t, clusterPlan{at: at, more: fmt.Sprintf("tls: {cert: %s, key: %s}\n", cert, key),
 		client: &http.Client{Transport: &http.Transport{TLSClientConfig: trust}},
 		cluster: func(string) string {
-			return fmt.Sprintf("  journal: %q\n  api: {n1: %q, n2: %q}\n  tls: {cert: %s, key: %s, ca: %s}\n", server.URL, "https://"+at["n1"], "https://"+at["n2"], cert, key, ca)
+			return fmt.Sprintf("  journal: %q\n  api: {n1: %q, n2: %q}\n  tls: {cert: %s, key: %s, ca: %s}\n", server.URL, "https://"+
+				at["n1"], "https://"+at["n2"], cert, key, ca)
 		}}, &websocket.Dialer{TLSClientConfig: trust})
 	s.next(1)
 	s.forwards()
@@ -244,9 +245,12 @@ func privateAuthority(t *testing.T) (files []string, trust *tls.Config) {
 		}
 		return c, key
 	}
-	ca, authority := sign(&x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "private authority"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign}, nil, nil)
-	leaf, key := sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, ca, authority)
+	ca, authority := sign(&x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "private authority"},
+		IsCA: true, KeyUsage: x509.KeyUsageCertSign}, nil, nil)
+	leaf, key := sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage:    x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth,
+			x509.ExtKeyUsageClientAuth}}, ca, authority)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		t.Fatal(err)

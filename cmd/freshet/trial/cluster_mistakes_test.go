@@ -39,7 +39,8 @@ func TestClusterMistakes(t *testing.T) {
 	peers := fmt.Sprintf("{n1: %q, n2: %q, n3: %q}", at["n1"], at["n2"], at["n3"])
 	launch := func(node, old, new string) *clitest.Process {
 		t.Helper()
-		text := fmt.Sprintf("listen: %s\ndata: %s\nlog: {format: text}\ncluster:\n  name: demo\n  node: %s\n  listen: %s\n  peers: %s\n  token_file: %s/token\n",
+		text := fmt.Sprintf("listen: %s\ndata: %s\nlog: {format: text}\ncluster:\n  name: demo\n  node: %s\n  listen: %s\n  "+
+			"peers: %s\n  token_file: %s/token\n",
 			clitest.FreeAddr(t), t.TempDir(), node, at[node], peers, dir)
 		if !strings.Contains(text, old) {
 			t.Fatalf("%q is not in\n%s", old, text)
@@ -78,11 +79,16 @@ func TestClusterMistakes(t *testing.T) {
 		ends                 bool
 		want                 []string
 	}{
-		{"n2 has another secret", "n2", "/token\n", "/other\n", false, []string{"Authorization Violation", "waiting for other members", "secret of cluster.token_file"}},
-		{"n3 is of another cluster", "n3", "name: demo", "name: demo2", false, []string{"cluster name", "waiting for other members", "cluster.name and the secret"}},
-		{"no server of the journal is reached", "n2", "token_file", "journal: nats://u:hush@" + at["unused"] + "\n  token_file", false, []string{"waiting for the servers of the journal", "cluster.journal"}},
-		{"no database is reached", "n2", "token_file", "journal: postgres://u:hush@" + at["unused"] + "/d\n  token_file", true, []string{"cluster.journal", "connection refused"}},
-		{"another program listens", "n2", "listen: " + at["n2"], "listen: " + at["taken"], true, []string{"cluster.listen", "address already in use", "choose another address"}},
+		{"n2 has another secret", "n2", "/token\n", "/other\n", false, []string{"Authorization Violation", "waiting for other members",
+			"secret of cluster.token_file"}},
+		{"n3 is of another cluster", "n3", "name: demo", "name: demo2", false, []string{"cluster name", "waiting for other members",
+			"cluster.name and the secret"}},
+		{"no server of the journal is reached", "n2", "token_file", "journal: nats://u:hush@" + at["unused"] + "\n  token_file", false,
+			[]string{"waiting for the servers of the journal", "cluster.journal"}},
+		{"no database is reached", "n2", "token_file", "journal: postgres://u:hush@" + at["unused"] + "/d\n  token_file", true,
+			[]string{"cluster.journal", "connection refused"}},
+		{"another program listens", "n2", "listen: " + at["n2"], "listen: " + at["taken"], true,
+			[]string{"cluster.listen", "address already in use", "choose another address"}},
 		{"a gateway without a journal", "n2", "node: n2", "node: g1\n  role: gateway", true, []string{"cluster.journal: a gateway"}},
 	} {
 		t.Run(strings.ReplaceAll(x.what, " ", "-"), func(t *testing.T) {
@@ -94,7 +100,8 @@ func TestClusterMistakes(t *testing.T) {
 		data := t.TempDir()
 		start := func(node string) *clitest.Process {
 			api, journal := clitest.FreeAddr(t), clitest.FreeAddr(t)
-			text := fmt.Sprintf("listen: %s\ndata: %s\nlog: {format: text}\ncluster:\n  name: one\n  node: %s\n  listen: %s\n  peers: {%[3]s: %[4]q}\n  token_file: %[5]s/token\n", api, data, node, journal, dir)
+			text := fmt.Sprintf("listen: %s\ndata: %s\nlog: {format: text}\ncluster:\n  name: one\n  node: %s\n  listen: %s\n  "+
+				"peers: {%[3]s: %[4]q}\n  token_file: %[5]s/token\n", api, data, node, journal, dir)
 			return clitest.Launch(t, binary(t), "serve", "--config", write("one-"+node+".yaml", text, 0o600))
 		}
 		first := start("n1")

@@ -109,7 +109,8 @@ func TestClusterWithoutMajority(t *testing.T) {
 	nodes["n2"].Kill()
 	e.set(2)
 	for _, name := range []string{"first", "second"} { // the second is refused without a wait
-		if status, text, retry := n3.register(t, name); status != http.StatusServiceUnavailable || retry == "" || !strings.Contains(text, "does not reach the journal") {
+		if status, text, retry := n3.register(t, name); status != http.StatusServiceUnavailable || retry == "" ||
+			!strings.Contains(text, "does not reach the journal") {
 			t.Errorf("a write: %d, Retry-After %q: %s", status, retry, text)
 		}
 	}
@@ -120,7 +121,8 @@ func TestClusterWithoutMajority(t *testing.T) {
 	// It counts no lease that has run out, and does not say that others take over.
 	clitest.Eventually(t, "the leases of n3 have run out", func() bool {
 		_, text := n3.get(t, "/metrics")
-		return strings.Contains(text, `freshet_lease_owned{kind="endpoint"} 0`) && strings.Contains(text, `freshet_lease_owned{kind="delivery"} 0`)
+		return strings.Contains(text, `freshet_lease_owned{kind="endpoint"} 0`) && strings.Contains(text,
+			`freshet_lease_owned{kind="delivery"} 0`)
 	})
 	clitest.Eventually(t, "the status at n3 says that it is cut off", func() bool {
 		out, err := exec.Command(binary(t), "cluster", "status", "--server", n3.Url).Output()
@@ -144,7 +146,8 @@ func TestClusterWithoutMajority(t *testing.T) {
 		if got := n.changes(t, f, 4); got != want {
 			t.Errorf("%s has other changes:\n%s\n%s", name, got, want)
 		}
-		if _, text := n.get(t, "/v1/queries?limit=100"); strings.Count(text, named("first")) > 1 || strings.Contains(text, named("second")) || strings.Count(text, named("third")) != 1 {
+		if _, text := n.get(t, "/v1/queries?limit=100"); strings.Count(text, named("first")) > 1 || strings.Contains(text,
+			named("second")) || strings.Count(text, named("third")) != 1 {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
@@ -155,7 +158,10 @@ func TestClusterWithoutMajority(t *testing.T) {
 		t.Errorf("n3 stops without a majority: %v\n%s", err, n3.Stderr)
 	}
 	alone := clitest.Launch(t, binary(t), "serve", "--config", n3.config)
-	clitest.Eventually(t, "n3 waits for the journal", func() bool { return strings.Contains(alone.Stderr.String(), "waiting for the journal") })
+	clitest.Eventually(t, "n3 waits for the journal", func() bool {
+		return strings.Contains(alone.Stderr.String(),
+			"waiting for the journal")
+	})
 	if status, text := n3.get(t, "/healthz"); status != http.StatusOK {
 		t.Errorf("healthz of a node that waits for the journal: %d %s", status, text)
 	}
@@ -210,13 +216,15 @@ func TestClusterRebuild(t *testing.T) {
 			env, from = nil, "n2"
 			config, err := os.ReadFile(n3.config)
 			if err == nil {
-				err = os.WriteFile(n3.config, fmt.Appendf(config, "  api: {n1: %q, n2: %q, n3: %q}\n", "http://"+clitest.FreeAddr(t), nodes["n2"].Url, n3.Url), 0o600)
+				err = os.WriteFile(n3.config, fmt.Appendf(config, "  api: {n1: %q, n2: %q, n3: %q}\n", "http://"+clitest.FreeAddr(t),
+					nodes["n2"].Url, n3.Url), 0o600)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		if code, out, stderr := runCLI(t, env, "", "cluster", "rebuild", "--config", n3.config); code != 0 || !strings.Contains(stderr, "a copy of the store of "+from) {
+		if code, out, stderr := runCLI(t, env, "", "cluster", "rebuild", "--config", n3.config); code != 0 || !strings.Contains(stderr,
+			"a copy of the store of "+from) {
 			t.Fatalf("rebuild: %d %s%s", code, out, stderr)
 		}
 		n3.start(t)
@@ -270,7 +278,8 @@ func TestClusterDamagedJournal(t *testing.T) {
 	}
 	e.set(3)
 	f.expect(3)
-	if code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": n1.Url}, "", "cluster", "rebuild", "--config", n3.config); code != 0 {
+	if code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": n1.Url}, "", "cluster", "rebuild", "--config",
+		n3.config); code != 0 {
 		t.Fatalf("rebuild: %d %s%s", code, out, stderr)
 	}
 	n3.start(t)

@@ -50,7 +50,8 @@ func TestClusterAgentMoves(t *testing.T) {
 			if time.Now().After(deadline) {
 				return fmt.Errorf("%s has no change after %d", n.name, last)
 			}
-			r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "changes", Arguments: map[string]any{"query": query, "after": at, "limit": 5}})
+			r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "changes", Arguments: map[string]any{"query": query, "after": at,
+				"limit": 5}})
 			if err != nil {
 				return err
 			}
@@ -113,7 +114,8 @@ func TestClusterVisitor(t *testing.T) {
 	box := notifytest.NewMailbox(t, nil)
 	e := newCounted(t)
 	e.set(1)
-	nodes := startCluster(t, e.http.URL, fmt.Sprintf("mail: {server: %q, from: freshet@example.org, security: none, recipients: [team.example], visitors: 10}\n", box.Addr))
+	nodes := startCluster(t, e.http.URL, fmt.Sprintf("mail: {server: %q, from: freshet@example.org, security: none, "+
+		"recipients: [team.example], visitors: 10}\n", box.Addr))
 	for _, n := range nodes {
 		n.awaitReady(t)
 	}
@@ -147,7 +149,8 @@ func TestClusterVisitor(t *testing.T) {
 		return list
 	}
 	clitest.Eventually(t, "the query is registered", func() bool {
-		status, _ := post(nodes["n1"], "/v1/queries", asJSON, `{"name":"number","endpoint":"numbers","public":true,"query":"SELECT ?n { ?s ?p ?n }"}`)
+		status, _ := post(nodes["n1"], "/v1/queries", asJSON,
+			`{"name":"number","endpoint":"numbers","public":true,"query":"SELECT ?n { ?s ?p ?n }"}`)
 		return status/100 == 2
 	})
 	clitest.Eventually(t, "it has a result", func() bool {
@@ -167,22 +170,32 @@ func TestClusterVisitor(t *testing.T) {
 		t.Fatal(err, sent("ada@home.example")[0].Body)
 	}
 	at := link.RequestURI()
-	clitest.Eventually(t, "the link works at another node", func() bool { _, text := nodes["n2"].get(t, at); return strings.Contains(text, "Yes, tell me") })
+	clitest.Eventually(t, "the link works at another node", func() bool {
+		_, text := nodes["n2"].get(t, at)
+		return strings.Contains(text, "Yes, tell me")
+	})
 	if status, text := post(nodes["n2"], at, form, "do=confirm"); status != http.StatusOK || !strings.Contains(text, "Thank you") {
 		t.Fatalf("%d %s", status, text)
 	}
-	clitest.Eventually(t, "the third node knows it", func() bool { _, text := nodes["n3"].get(t, at); return strings.Contains(text, "Stop these") })
+	clitest.Eventually(t, "the third node knows it", func() bool {
+		_, text := nodes["n3"].get(t, at)
+		return strings.Contains(text, "Stop these")
+	})
 	if status, text := post(nodes["n3"], at, form, "List-Unsubscribe=One-Click"); status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
 	}
-	clitest.Eventually(t, "it is gone at the first node", func() bool { status, _ := nodes["n1"].get(t, at); return status == http.StatusNotFound })
+	clitest.Eventually(t, "it is gone at the first node", func() bool {
+		status, _ := nodes["n1"].get(t, at)
+		return status == http.StatusNotFound
+	})
 
 	asked := len(sent("ada@home.example")) // twice if the second request came after the first letter
 	if asked > 2 {
 		t.Errorf("the visitor was asked %d times", asked)
 	}
 
-	if status, text := post(nodes["n3"], "/v1/receivers", asJSON, `{"notify":"mailto:ops@team.example","query":"number"}`); status != http.StatusCreated {
+	if status, text := post(nodes["n3"], "/v1/receivers", asJSON,
+		`{"notify":"mailto:ops@team.example","query":"number"}`); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
 	texts := func() (all string) {

@@ -242,7 +242,8 @@ func (n *processNode) asks(t *testing.T, method, path string) bool {
 	switch {
 	case err != nil:
 		t.Fatal(err)
-	case r.StatusCode == http.StatusServiceUnavailable && r.Header.Get("Retry-After") != "" && strings.Contains(string(b), "/problems/unavailable"):
+	case r.StatusCode == http.StatusServiceUnavailable && r.Header.Get("Retry-After") != "" && strings.Contains(string(b),
+		"/problems/unavailable"):
 		return false
 	case r.StatusCode/100 != 2:
 		t.Fatalf("%s: %s %s: %s %s", n.name, method, path, r.Status, b)
@@ -329,12 +330,14 @@ func TestClusterOfProcesses(t *testing.T) {
 	}
 	value := 1
 	e.set(value)
-	code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": nodes["n1"].Url}, "SELECT ?n { ?s ?p ?n }", "query", "add", "--endpoint", "numbers", "--name", "number", "--json", "-")
+	code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": nodes["n1"].Url}, "SELECT ?n { ?s ?p ?n }", "query", "add",
+		"--endpoint", "numbers", "--name", "number", "--json", "-")
 	if code != 0 {
 		t.Fatalf("%d %s%s", code, out, stderr)
 	}
 	for i := range 2 { // so that requests follow each other in a slot
-		if code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": nodes["n3"].Url}, fmt.Sprintf("SELECT ?n { ?s ?p%d ?n }", i), "query", "add", "--endpoint", "numbers", "--name", fmt.Sprint("other", i), "-"); code != 0 {
+		if code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": nodes["n3"].Url}, fmt.Sprintf("SELECT ?n { ?s ?p%d ?n }",
+			i), "query", "add", "--endpoint", "numbers", "--name", fmt.Sprint("other", i), "-"); code != 0 {
 			t.Fatalf("%d %s%s", code, out, stderr)
 		}
 	}
@@ -351,7 +354,8 @@ func TestClusterOfProcesses(t *testing.T) {
 		}
 	}
 	hook := newCallback(t)
-	if code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": nodes["n3"].Url}, "", "webhook", "add", "--query", "number", hook.http.URL+"/hook"); code != 0 {
+	if code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": nodes["n3"].Url}, "", "webhook", "add", "--query",
+		"number", hook.http.URL+"/hook"); code != 0 {
 		t.Fatalf("%d %s%s", code, out, stderr)
 	}
 	delivered := func() (seqs []uint64) {
@@ -379,12 +383,14 @@ func TestClusterOfProcesses(t *testing.T) {
 	}
 	// Every node answers what only the owner of the endpoint knows, and shows how it is.
 	for name, n := range nodes {
-		for _, call := range [][2]string{{"POST", "/v1/endpoints/numbers/tick"}, {"GET", "/v1/queries/number/explain"}, {"POST", "/v1/endpoints/numbers/hints"}, {"GET", "/v1/endpoints/numbers/templates"}} {
+		for _, call := range [][2]string{{"POST", "/v1/endpoints/numbers/tick"}, {"GET", "/v1/queries/number/explain"},
+			{"POST", "/v1/endpoints/numbers/hints"}, {"GET", "/v1/endpoints/numbers/templates"}} {
 			clitest.Eventually(t, name+" answers "+call[1], func() bool { return n.asks(t, call[0], call[1]) })
 		}
 		clitest.Eventually(t, name+" shows that the endpoint is healthy, and when it is asked next", func() bool {
 			_, text := n.get(t, "/v1/endpoints/numbers")
-			return strings.Contains(text, `"health":{"state":"healthy"`) && !strings.Contains(text, `"next":null`) && !strings.Contains(text, `"halted"`)
+			return strings.Contains(text, `"health":{"state":"healthy"`) && !strings.Contains(text, `"next":null`) &&
+				!strings.Contains(text, `"halted"`)
 		})
 	}
 	owner := nodes["n1"].owner(t)

@@ -208,7 +208,8 @@ func TestNoAnswerOfTheOldServer(t *testing.T) {
 		}
 		e.tick(t)
 		list = e.must(t, "", "query", "list", "--json")
-		if want := map[bool]string{false: `"seq":1`, true: `"seq":2`}[known]; !strings.Contains(list, want) || !strings.Contains(list, `"changes":`+map[bool]string{false: "0", true: "1"}[known]) {
+		if want := map[bool]string{false: `"seq":1`, true: `"seq":2`}[known]; !strings.Contains(list, want) || !strings.Contains(list,
+			`"changes":`+map[bool]string{false: "0", true: "1"}[known]) {
 			t.Errorf("known %v: after the next slot: %s", known, list)
 		}
 		e.Kill()

@@ -74,7 +74,8 @@ func (c *patchedCity) answer(w http.ResponseWriter, r *http.Request) {
 		value = c.value(thing, next)
 	}
 	w.Header().Set("Content-Type", "application/sparql-results+json")
-	fmt.Fprintf(w, `{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"%d","datatype":"http://www.w3.org/2001/XMLSchema#integer"}}]}}`, value)
+	fmt.Fprintf(w, `{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"%d",`+
+		`"datatype":"http://www.w3.org/2001/XMLSchema#integer"}}]}}`, value)
 }
 
 // A server that follows a feed and is killed again and again loses no change, and repeats none. It
@@ -90,7 +91,8 @@ func TestKillsWithAFeed(t *testing.T) {
 	ep := httptest.NewServer(http.HandlerFunc(city.answer))
 	defer ep.Close()
 	yaml := fmt.Sprintf(`feeds: [{name: log, kind: rdf-patch, url: %q, every: 100ms}]
-endpoints: [{name: city, url: %q, slot: "@every 1s", budget: 1s, policy: rr, feed: log, lag: 3s, position: "SELECT ?n { <http://x/log> <http://x/next> ?n }"}]
+endpoints: [{name: city, url: %q, slot: "@every 1s", budget: 1s, policy: rr, feed: log, lag: 3s, position: "SELECT ?n { `+
+		`<http://x/log> <http://x/next> ?n }"}]
 `, log.URL, ep.URL)
 	addr, data := clitest.FreeAddr(t), t.TempDir()
 	srv := clitest.Serve(t, binary(t), addr, data, yaml)

@@ -217,9 +217,10 @@ func TestCurl(t *testing.T) {
 		return string(out)
 	}
 	for accept, want := range map[string]string{
-		"application/sparql-results+json":           `{"head":{"vars":["s","n"]},"results":{"bindings":[{"s":{"type":"uri","value":"http://x/0"},"n":{"type":"literal","value":"0","xml:lang":"en"}}]}}`,
-		"text/csv":                                  "s,n\r\nhttp://x/0,0\r\n",
-		"text/tab-separated-values":                 "?s\t?n\n<http://x/0>\t\"0\"@en\n",
+		"application/sparql-results+json": `{"head":{"vars":["s","n"]},"results":{"bindings":[{"s":{"type":"uri",` +
+			`"value":"http://x/0"},"n":{"type":"literal","value":"0","xml:lang":"en"}}]}}`,
+		"text/csv":                  "s,n\r\nhttp://x/0,0\r\n",
+		"text/tab-separated-values": "?s\t?n\n<http://x/0>\t\"0\"@en\n",
 		"text/csv;q=0.1, text/tab-separated-values": "?s\t?n\n<http://x/0>\t\"0\"@en\n",
 	} {
 		if got := get("-H", "Accept: "+accept, url+"/results"); got != want {
@@ -323,7 +324,8 @@ func TestBrowserClient(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
-	cmd := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+	cmd := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--user-data-dir="+profile, "--remote-debugging-port=0", site.URL+"/?server="+s.srv.Url)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

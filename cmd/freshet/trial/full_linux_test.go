@@ -19,7 +19,8 @@ import (
 func TestDiskFull(t *testing.T) {
 	for name, find := range map[string]func(*testing.T, *testServer){
 		"a registration": func(t *testing.T, s *testServer) {
-			if code, _, said := runCLI(t, s.Env, "ASK { ?s ?p 1 }", "query", "add", "-"); code == cli.ExitOK || !strings.Contains(said, "disk is full and nothing of this was stored") {
+			if code, _, said := runCLI(t, s.Env, "ASK { ?s ?p 1 }", "query", "add", "-"); code == cli.ExitOK || !strings.Contains(said,
+				"disk is full and nothing of this was stored") {
 				t.Errorf("registered on a full disk: exit code %d, %q", code, said)
 			}
 		},
@@ -128,7 +129,8 @@ func checkNoneLost(t *testing.T, s *testServer) {
 func fill(t *testing.T, pid int, bytes uint64) {
 	t.Helper()
 	limit := syscall.Rlimit{Cur: bytes, Max: math.MaxUint64}
-	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), syscall.RLIMIT_FSIZE, uintptr(unsafe.Pointer(&limit)), 0, 0, 0); errno != 0 {
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), syscall.RLIMIT_FSIZE, uintptr(unsafe.Pointer(&limit)),
+		0, 0, 0); errno != 0 {
 		t.Fatal(errno)
 	}
 }

@@ -77,7 +77,8 @@ type hinter struct {
 
 func startHinter(t *testing.T, s *testServer, args ...string) *hinter {
 	t.Helper()
-	h := &hinter{t: t, cmd: exec.Command(binary(t), append([]string{"hint", "city", "--every", "1s"}, args...)...), lines: make(chan string, 1000)}
+	h := &hinter{t: t, cmd: exec.Command(binary(t), append([]string{"hint", "city", "--every", "1s"}, args...)...),
+		lines: make(chan string, 1000)}
 	h.cmd.Env = append(os.Environ(), "FRESHET_SERVER="+s.srv.Url)
 	out, err := h.cmd.StdoutPipe()
 	if err != nil {
@@ -152,7 +153,8 @@ func TestLongHintFollow(t *testing.T) {
 	}
 	p.down.Store(true)
 	time.Sleep(1500 * time.Millisecond)
-	p.publish("2026/01/01/22", 9, map[string]string{"removed": `<http://x/1> <http://x/n> "1" .`, "clear": `<http://x/2> <http://x/other> "http://x/k" .`})
+	p.publish("2026/01/01/22", 9, map[string]string{"removed": `<http://x/1> <http://x/n> "1" .`,
+		"clear": `<http://x/2> <http://x/other> "http://x/k" .`})
 	p.publish("2026/01/01/22", 11, map[string]string{"reinserted": `<http://x/3> <http://x/k> <http://x/n> .`}) // changeset 10 changed nothing
 	p.down.Store(false)
 	h.next("2026-01-01-22-000009: 2 triples changed, 1 of 2 queries may be affected")
@@ -170,7 +172,8 @@ func TestLongHintFollow(t *testing.T) {
 	h.next("2026-01-02-01-000001: 1 triples changed, 1 of 2 queries may be affected")
 	h.next("2026-01-02-01-000002: 1 triples changed, 0 of 2 queries may be affected")
 	h.stop()
-	if code, _, stderr := runCLI(t, s.Env, "", "hint", "nowhere", "--changesets", p.http.URL, "--from", "2026-01-02-01-000000"); code != cli.ExitNotFound {
+	if code, _, stderr := runCLI(t, s.Env, "", "hint", "nowhere", "--changesets", p.http.URL, "--from",
+		"2026-01-02-01-000000"); code != cli.ExitNotFound {
 		t.Errorf("following for an endpoint that is not there: %d %s", code, stderr)
 	}
 }

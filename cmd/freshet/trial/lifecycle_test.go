@@ -194,11 +194,13 @@ func TestReload(t *testing.T) {
 		}
 		t.Fatalf("no %q after SIGHUP:\n%s", says, s.srv.Stderr)
 	}
-	reload(strings.NewReplacer("slot: never", "slot: sometimes", registry.HashSecret("first-of-the-secrets"), registry.HashSecret("second-of-the-secrets")).Replace(s.yaml), "old settings stay")
+	reload(strings.NewReplacer("slot: never", "slot: sometimes", registry.HashSecret("first-of-the-secrets"),
+		registry.HashSecret("second-of-the-secrets")).Replace(s.yaml), "old settings stay")
 	if got := [2]int{status("first-of-the-secrets"), status("second-of-the-secrets")}; got != [2]int{200, 401} {
 		t.Errorf("after a bad file: %v, want all of it to be without effect", got)
 	}
-	reload(strings.NewReplacer(registry.HashSecret("first-of-the-secrets"), registry.HashSecret("second-of-the-secrets"), "policy: rr", "policy: \"ttl:max=8:half\"").Replace(s.yaml), "is reloaded")
+	reload(strings.NewReplacer(registry.HashSecret("first-of-the-secrets"), registry.HashSecret("second-of-the-secrets"),
+		"policy: rr", "policy: \"ttl:max=8:half\"").Replace(s.yaml), "is reloaded")
 	if got := [2]int{status("first-of-the-secrets"), status("second-of-the-secrets")}; got != [2]int{401, 200} {
 		t.Errorf("after a good file: %v, want 401 and 200", got)
 	}
@@ -211,7 +213,8 @@ func TestReload(t *testing.T) {
 
 // A wrong token on the WebSocket gets 4401; so does no token on a server that requires one.
 func TestLiveToken(t *testing.T) {
-	s := newTestServer(t, "tokens: [{name: eye, role: read, sha256: \""+registry.HashSecret("look-but-do-not-touch")+"\"}, {name: ops, role: admin, sha256: \""+registry.HashSecret("do-what-has-to-be-done")+"\"}]\n")
+	s := newTestServer(t, "tokens: [{name: eye, role: read, sha256: \""+registry.HashSecret("look-but-do-not-touch")+
+		"\"}, {name: ops, role: admin, sha256: \""+registry.HashSecret("do-what-has-to-be-done")+"\"}]\n")
 	for _, token := range []string{"guess", ""} {
 		if code := closeCode(t, dial(t, s.srv.Url, token)); code != 4401 {
 			t.Errorf("token %q: close code %d, want 4401", token, code)
@@ -234,7 +237,8 @@ func TestLiveToken(t *testing.T) {
 			t.Errorf("following %s: %v, want %s", sparql, m, code)
 		}
 	}
-	if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": "a", "endpoint": "city", "sparql": "SELECT ?s { ?s <http://x/n> ?n }"}); err != nil {
+	if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": "a", "endpoint": "city",
+		"sparql": "SELECT ?s { ?s <http://x/n> ?n }"}); err != nil {
 		t.Fatal(err)
 	}
 	if m := receive(t, c, "subscribed"); m["seq"] != 0.0 {
@@ -319,7 +323,8 @@ func TestSparqlStops(t *testing.T) {
 // A limit of 0 means no limit, also for bodies and changes.
 func TestNoLimits(t *testing.T) {
 	p := clitest.Serve(t, binary(t), "127.0.0.1:0", t.TempDir(),
-		"limits: {queries: 0, body: 0, connections: 0, change: 0}\nendpoints: [{name: city, url: \"http://"+clitest.FreeAddr(t)+"/sparql\", slot: never}]\n")
+		"limits: {queries: 0, body: 0, connections: 0, change: 0}\nendpoints: [{name: city, url: \"http://"+clitest.FreeAddr(t)+
+			"/sparql\", slot: never}]\n")
 	text := `{"endpoint":"city","query":"ASK {}\n#` + strings.Repeat("x", 2<<20) + `"}`
 	resp, err := http.Post(p.Url+"/v1/queries/validate", "application/json", strings.NewReader(text))
 	if err != nil {

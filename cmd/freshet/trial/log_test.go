@@ -69,7 +69,8 @@ func TestLogTellsWhatHappened(t *testing.T) {
 		return l
 	}
 	started := wait("started")
-	if started["version"] != cli.Version() || started["endpoints"] != 1.0 || started["queries"] != 0.0 || started["data"] != e.data || started["listen"] != e.addr ||
+	if started["version"] != cli.Version() || started["endpoints"] != 1.0 || started["queries"] != 0.0 ||
+		started["data"] != e.data || started["listen"] != e.addr ||
 		!strings.HasSuffix(started["config"].(string), "freshet.yaml") {
 		t.Errorf("at the start: %v", started)
 	}
@@ -77,10 +78,12 @@ func TestLogTellsWhatHappened(t *testing.T) {
 		t.Errorf("an empty slot: %v", slot)
 	}
 	broken.Store(true)
-	for _, text := range []string{"ASK { ?s ?p 1 }", "ASK { ?s ?p 2 }", "ASK { ?s ?p 3 }", "ASK { ?s ?p 4 }", "ASK { ?s ?p 5 }", "ASK { ?s ?p 6 }"} {
+	for _, text := range []string{"ASK { ?s ?p 1 }", "ASK { ?s ?p 2 }", "ASK { ?s ?p 3 }", "ASK { ?s ?p 4 }", "ASK { ?s ?p 5 }",
+		"ASK { ?s ?p 6 }"} {
 		e.add(t, text)
 	}
-	if l := wait("the endpoint fails"); l["level"] != "WARN" || l["endpoint"] != "city" || !strings.Contains(l["error"].(string), "text/html") {
+	if l := wait("the endpoint fails"); l["level"] != "WARN" || l["endpoint"] != "city" || !strings.Contains(l["error"].(string),
+		"text/html") {
 		t.Errorf("it begins to fail: %v", l)
 	}
 	broken.Store(false)
@@ -88,7 +91,8 @@ func TestLogTellsWhatHappened(t *testing.T) {
 	if l := wait("the endpoint has recovered"); l["level"] != "INFO" || l["down_seconds"].(float64) <= 0 {
 		t.Errorf("it recovers: %v", l)
 	}
-	answer, err := http.Post("http://"+e.addr+"/v1/endpoints", "application/json", strings.NewReader(`{"name": "twin", "slot": "never", "url": "`+ep.URL+`"}`))
+	answer, err := http.Post("http://"+e.addr+"/v1/endpoints", "application/json",
+		strings.NewReader(`{"name": "twin", "slot": "never", "url": "`+ep.URL+`"}`))
 	if err != nil || answer.StatusCode != http.StatusCreated {
 		t.Fatal(answer, err)
 	}

@@ -34,7 +34,8 @@ func newMailTown(t *testing.T) *mailTown {
 	web := httptest.NewTLSServer(nil) // for its certificate of 127.0.0.1
 	t.Cleanup(web.Close)
 	dir := t.TempDir()
-	m := &mailTown{town: town{clitest.Town{Endpoint: engine.Url}}, cert: &web.TLS.Certificates[0], roots: filepath.Join(dir, "roots"), password: filepath.Join(dir, "password"),
+	m := &mailTown{town: town{clitest.Town{Endpoint: engine.Url}}, cert: &web.TLS.Certificates[0],
+		roots: filepath.Join(dir, "roots"), password: filepath.Join(dir, "password"),
 		restartingServer: &restartingServer{t: t, bin: bin, addr: clitest.FreeAddr(t), data: t.TempDir()}}
 	root := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})
 	for path, text := range map[string]string{m.roots: string(root), m.password: "sesame\n"} {
@@ -65,7 +66,8 @@ func (m *mailTown) post(t *testing.T, path string, in any) {
 	}
 }
 
-var lateRule = map[string]any{"name": "late", "query": "values", "when": "?v > 4", "summary": "?s is ?v late", "to": []any{map[string]any{"email": "ops@example.org"}}}
+var lateRule = map[string]any{"name": "late", "query": "values", "when": "?v > 4", "summary": "?s is ?v late",
+	"to": []any{map[string]any{"email": "ops@example.org"}}}
 
 func (m *mailTown) query(t *testing.T) {
 	m.post(t, "/v1/queries", map[string]any{"endpoint": "city", "name": "values", "query": "SELECT ?s ?v { ?s <http://x/v> ?v }"})
@@ -125,7 +127,8 @@ func TestMailSurvivesKills(t *testing.T) {
 		{"[RESOLVED] late: http://x/a is 7 late", "RESOLVED late\r\n  http://x/a is 7 late\r\n  s=http://x/a\r\n  since "},
 	} {
 		l := list[i]
-		if l.From != "freshet@example.org" || l.To != "ops@example.org" || l.Header.Get("From") != `"Freshet" <freshet@example.org>` || l.Header.Get("To") != "<ops@example.org>" || l.Header.Get("Subject") != want.subject {
+		if l.From != "freshet@example.org" || l.To != "ops@example.org" || l.Header.Get("From") != `"Freshet" <freshet@example.org>` ||
+			l.Header.Get("To") != "<ops@example.org>" || l.Header.Get("Subject") != want.subject {
 			t.Errorf("from %s to %s, %v", l.From, l.To, l.Header)
 		}
 		if at, err := l.Header.Date(); err != nil || at.IsZero() {
@@ -136,7 +139,8 @@ func TestMailSurvivesKills(t *testing.T) {
 			t.Errorf("message id %q", id)
 		}
 		ids[id] = true
-		if !strings.HasPrefix(l.Body, want.body) || strings.Contains(l.Body, "\r\n  until ") != (i == 1) || !strings.Contains(l.Body, "http://"+m.addr+"/queries/q_") {
+		if !strings.HasPrefix(l.Body, want.body) || strings.Contains(l.Body, "\r\n  until ") != (i == 1) || !strings.Contains(l.Body,
+			"http://"+m.addr+"/queries/q_") {
 			t.Errorf("%q", l.Body)
 		}
 	}
@@ -171,7 +175,8 @@ func TestMailSurvivesKills(t *testing.T) {
 	}
 	before := len(b.Letters())
 	m.set(t, "<http://x/b> <http://x/v> 9")
-	if list := m.delivered(t, b, before+1); len(list) != before+1 || list[before].Header.Get("Subject") != "[RESOLVED] late: http://x/a is 8 late" {
+	if list := m.delivered(t, b, before+1); len(list) != before+1 || list[before].Header.Get("Subject") != "[RESOLVED] late: "+
+		"http://x/a is 8 late" {
 		t.Errorf("%d e-mails instead of %d, the last one %v", len(list), before+1, list[len(list)-1].Header)
 	}
 }
@@ -184,7 +189,8 @@ func TestMailSettings(t *testing.T) {
 	m.configure("")
 	m.start()
 	m.query(t)
-	if _, err := m.call(t.Context(), http.MethodPost, "/v1/rules", lateRule); err == nil || !strings.Contains(err.Error(), "422 ") || !strings.Contains(err.Error(), "an operator can set mail.server, or use a webhook") {
+	if _, err := m.call(t.Context(), http.MethodPost, "/v1/rules", lateRule); err == nil || !strings.Contains(err.Error(), "422 ") ||
+		!strings.Contains(err.Error(), "an operator can set mail.server, or use a webhook") {
 		t.Errorf("%v", err)
 	}
 	unused := clitest.FreeAddr(t)
@@ -197,8 +203,10 @@ func TestMailSettings(t *testing.T) {
 	for _, c := range []struct{ name, settings, roots, want string }{
 		{"no server at the address", at(unused) + "security: none", m.roots, "mail.server cannot be reached: check its host and port"},
 		{"no sign-in", at(b.Addr) + "security: starttls", m.roots, "check mail.from, and set mail.username"},
-		{"wrong password", at(b.Addr) + "username: freshet, password_file: \"" + wrong + "\"", m.roots, "refuses the sign-in: check mail.username and mail.password_file"},
-		{"sign-in without TLS", at(b.Addr) + "security: none, " + m.signIn(), m.roots, "set mail.security to starttls or tls, or remove mail.username"},
+		{"wrong password", at(b.Addr) + "username: freshet, password_file: \"" + wrong + "\"", m.roots,
+			"refuses the sign-in: check mail.username and mail.password_file"},
+		{"sign-in without TLS", at(b.Addr) + "security: none, " + m.signIn(), m.roots,
+			"set mail.security to starttls or tls, or remove mail.username"},
 		{"certificate of another authority", at(b.Addr) + m.signIn(), "", "the certificate of mail.server is not valid"},
 		{"no STARTTLS", at(open.Addr) + "security: starttls", m.roots, "set mail.security to tls or none, or another port"},
 		{"TLS on another port", at(b.Addr) + "security: tls", m.roots, "set mail.security to starttls, or another port"},
@@ -215,7 +223,8 @@ func TestMailSettings(t *testing.T) {
 		var x mailStatus
 		clitest.Eventually(t, c.name, func() bool { x = m.receiver(t); return strings.Contains(x.LastError, c.want) })
 		page, err := m.call(t.Context(), http.MethodGet, "/rules/late", nil)
-		if text := html.UnescapeString(string(page)); err != nil || !strings.Contains(x.LastError, c.want) || !strings.Contains(strings.ToLower(text), strings.ToLower(c.want)) || x.Waiting != 1 {
+		if text := html.UnescapeString(string(page)); err != nil || !strings.Contains(x.LastError, c.want) ||
+			!strings.Contains(strings.ToLower(text), strings.ToLower(c.want)) || x.Waiting != 1 {
 			t.Errorf("%s: %v, %+v, want %q, also on the page", c.name, err, x, c.want)
 		}
 	}

@@ -275,7 +275,8 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 	s.must(t, "", "endpoint", "tick", "city")
 	ways := []string{"websocket", "sse", "sse all", "sepa", "websub", "webhook"}
 	for _, w := range registry.Ways {
-		if !slices.Contains(ways, string(w)) && w != registry.Alerts && w != registry.People { // see TestReceiversOfAlertsAreManaged, TestPeopleAreManaged
+		// see TestReceiversOfAlertsAreManaged, TestPeopleAreManaged
+		if !slices.Contains(ways, string(w)) && w != registry.Alerts && w != registry.People {
 			t.Errorf("%s is not tested", w)
 		}
 	}
@@ -326,7 +327,8 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		if out := s.must(t, "", "subscription", "pause", list[w].ID, "--json"); !strings.Contains(out, `"state":"paused"`) {
 			t.Errorf("pausing %s prints %s", w, out)
 		}
-		if code, _, stderr := runCLI(t, s.Env, "", "subscription", "pause", list[w].ID); code != cli.ExitFailure || !strings.Contains(stderr, "paused") {
+		if code, _, stderr := runCLI(t, s.Env, "", "subscription", "pause", list[w].ID); code != cli.ExitFailure ||
+			!strings.Contains(stderr, "paused") {
 			t.Errorf("pausing %s twice: %d %s", w, code, stderr)
 		}
 	}
@@ -394,7 +396,8 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		return true
 	})
 	taken := func() map[string]int {
-		return map[string]int{"websocket": received["websocket"].count(), "sse": received["sse"].count() + received["sse all"].count(), "sepa": received["sepa"].count(),
+		return map[string]int{"websocket": received["websocket"].count(), "sse": received["sse"].count() + received["sse all"].count(),
+			"sepa":   received["sepa"].count(),
 			"websub": received["websub"].count(), "webhook": received["webhook"].count()}
 	}
 	clitest.Eventually(t, "deliveries that are counted", func() bool { // they are counted slightly later
@@ -414,7 +417,8 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		if way == "webhook" {
 			failed = 1
 		}
-		if f, r, d := m[`freshet_deliveries_total{result="failed",way="`+way+`"}`], m[`freshet_deliveries_total{result="retried",way="`+way+`"}`], m[`freshet_deliveries_total{result="dropped",way="`+way+`"}`]; f != failed || r != failed || d != 0 {
+		if f, r, d := m[`freshet_deliveries_total{result="failed",way="`+way+`"}`], m[`freshet_deliveries_total{result="retried",way="`+
+			way+`"}`], m[`freshet_deliveries_total{result="dropped",way="`+way+`"}`]; f != failed || r != failed || d != 0 {
 			t.Errorf("%s: %v failed, %v retried, %v dropped", way, f, r, d)
 		}
 	}
@@ -428,7 +432,8 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 		for _, part := range []string{"_bucket", "_sum", "_count"} {
 			family = strings.TrimSuffix(family, part)
 		}
-		if strings.HasPrefix(family, "freshet_") && !strings.Contains(string(docs.OpenAPI), "`"+family+"{") && !strings.Contains(string(docs.OpenAPI), "`"+family+"`") {
+		if strings.HasPrefix(family, "freshet_") && !strings.Contains(string(docs.OpenAPI), "`"+family+"{") &&
+			!strings.Contains(string(docs.OpenAPI), "`"+family+"`") {
 			t.Errorf("%s is not documented", family)
 		}
 		if strings.Contains(name, query) || strings.Contains(name, "127.0.0.1") {
@@ -438,7 +443,8 @@ func TestEveryWayOutIsManaged(t *testing.T) {
 	for _, w := range ways {
 		s.must(t, "", "subscription", "drop", list[w].ID)
 	}
-	for w, how := range map[string]string{"websocket": "dropped", "sse": "dropped", "sse all": "dropped", "sepa": "dropped", "websub": "denied"} {
+	for w, how := range map[string]string{"websocket": "dropped", "sse": "dropped", "sse all": "dropped", "sepa": "dropped",
+		"websub": "denied"} {
 		clitest.Eventually(t, fmt.Sprint("the end of ", w), received[w].ended(how))
 	}
 	clitest.Eventually(t, "no subscription is left", func() bool { return len(s.subscriptions(t)) == 0 })

@@ -24,8 +24,10 @@ func TestMetricsCommands(t *testing.T) {
 	e.must(t, "ASK { ?s ?p ?o }", "query", "add", "--name", "later", "-")
 
 	const samples = `freshet_result{city="Ulm \"an der\" Donau\n\\",column="bikes",holder="anonymous",query="bikes"} 12` + "\n"
-	for _, args := range [][]string{{"bikes"}, {"--tag", "city"}, {"--endpoint", "city", "--q", "bike", "--state", "paused"}, {"bikes", "later"}} {
-		if out := e.must(t, "", append([]string{"metrics", "show"}, args...)...); !strings.Contains(out, samples) || strings.Contains(out, "later") != (len(args) == 2 && args[1] == "later") {
+	for _, args := range [][]string{{"bikes"}, {"--tag", "city"}, {"--endpoint", "city", "--q", "bike", "--state", "paused"},
+		{"bikes", "later"}} {
+		if out := e.must(t, "", append([]string{"metrics", "show"}, args...)...); !strings.Contains(out, samples) ||
+			strings.Contains(out, "later") != (len(args) == 2 && args[1] == "later") {
 			t.Errorf("metrics show %v: %s", args, out)
 		}
 	}
@@ -67,8 +69,10 @@ func TestMetricsCommands(t *testing.T) {
 		t.Error("no object of the number of Bonn")
 	}
 
-	for args, want := range map[string]int{"show none": cli.ExitNotFound, "list --limit 0": cli.ExitUsage, "list --limit 1x": cli.ExitUsage, "show --state odd": cli.ExitUsage} {
-		if code, out, stderr := runCLI(t, e.Env, "", append([]string{"metrics"}, strings.Fields(args)...)...); code != want || out != "" || stderr == "" {
+	for args, want := range map[string]int{"show none": cli.ExitNotFound, "list --limit 0": cli.ExitUsage,
+		"list --limit 1x": cli.ExitUsage, "show --state odd": cli.ExitUsage} {
+		if code, out, stderr := runCLI(t, e.Env, "", append([]string{"metrics"}, strings.Fields(args)...)...); code != want ||
+			out != "" || stderr == "" {
 			t.Errorf("metrics %s: exit code %d, %s%s", args, code, out, stderr)
 		}
 	}

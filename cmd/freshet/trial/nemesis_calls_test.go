@@ -41,15 +41,18 @@ func (n *nemesis) newCall(kind string, r *rand.Rand) nodeCall {
 		n.mu.Lock()
 		known := n.recent[f.id]
 		n.mu.Unlock()
-		return nodeCall{kind, http.MethodGet, "/v1/queries/" + f.id + "/explain", "", nil, func(b []byte) error { return judgeExplain(b, f.id, known) }}
+		return nodeCall{kind, http.MethodGet, "/v1/queries/" + f.id + "/explain", "", nil,
+			func(b []byte) error { return judgeExplain(b, f.id, known) }}
 	case "trial":
 		n.trials++
 		mark := fmt.Sprintf("%s %d", trialMark, n.trials)
 		body, _ := json.Marshal(map[string]string{"endpoint": "truth", "query": fmt.Sprintf("SELECT (%q AS ?x) {}", mark)})
-		return nodeCall{kind, http.MethodPost, "/v1/queries/validate?run=1", string(body), []int{http.StatusTooManyRequests}, func(b []byte) error { return judgeTrial(b, mark) }}
+		return nodeCall{kind, http.MethodPost, "/v1/queries/validate?run=1", string(body), []int{http.StatusTooManyRequests},
+			func(b []byte) error { return judgeTrial(b, mark) }}
 	case "hint":
 		body := fmt.Sprintf(`{"touched":["http://x/p%d"]}`, i)
-		return nodeCall{kind, http.MethodPost, "/v1/endpoints/truth/hints", body, nil, func(b []byte) error { return judgeHint(b, 2, len(facts)) }}
+		return nodeCall{kind, http.MethodPost, "/v1/endpoints/truth/hints", body, nil,
+			func(b []byte) error { return judgeHint(b, 2, len(facts)) }}
 	}
 	return nodeCall{kind, http.MethodGet, "/v1/endpoints/truth/slots?limit=100", "", nil, judgeSlots}
 }

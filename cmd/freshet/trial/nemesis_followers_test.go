@@ -26,7 +26,8 @@ import (
 
 // balanced returns a client whose connections lead from node to node, whatever address they are for.
 func (a *audience) balanced() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network,
+		_ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, a.addr())
 	}}}
 }
@@ -167,7 +168,8 @@ type hubCallback struct {
 }
 
 func newHubCallback(t *testing.T, a *audience, topics map[string]string) *hubCallback {
-	h := &hubCallback{client: a.balanced(), secret: "known to the subscriber", topics: topics, got: map[string][]hubDelivery{}, asked: map[string]int{}}
+	h := &hubCallback{client: a.balanced(), secret: "known to the subscriber", topics: topics, got: map[string][]hubDelivery{},
+		asked: map[string]int{}}
 	h.http = httptest.NewServer(h)
 	t.Cleanup(h.http.Close)
 	return h

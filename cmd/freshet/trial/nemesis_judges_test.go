@@ -71,7 +71,8 @@ func (h *told) transcript(changes ...string) *transcript {
 // verdict judges what three nodes store and what one follower received.
 func (h *told) verdict(log1, log2, received *transcript, final2 []byte) []string {
 	j := &judge{spans: []span{{0, math.MaxUint64}}, nets: map[netKey]netChange{}}
-	o := ending{fact: h.fact, nodes: []string{"n1", "n2"}, finals: [][]byte{h.final, final2}, logs: []*transcript{log1, log2}, received: []*transcript{received}}
+	o := ending{fact: h.fact, nodes: []string{"n1", "n2"}, finals: [][]byte{h.final, final2}, logs: []*transcript{log1, log2},
+		received: []*transcript{received}}
 	_, wrong := o.judge(j)
 	return wrong
 }
@@ -95,17 +96,21 @@ func TestNemesisJudges(t *testing.T) {
 		{"a follower lacks a change in the middle", "after position 2", h.verdict(right(), right(), h.transcript(without3...), h.final)},
 		{"a follower lacks the last change", "ends at 3 of 4", h.verdict(right(), right(), h.transcript(all[:3]...), h.final)},
 		{"a follower got a change that never was", "is not the difference", h.verdict(right(), right(), h.transcript(falsified...), h.final)},
-		{"a follower got a change under another number", "is not the difference", h.verdict(right(), right(), h.transcript(renumbered...), h.final)},
+		{"a follower got a change under another number", "is not the difference", h.verdict(right(), right(),
+			h.transcript(renumbered...), h.final)},
 		{"a follower got a change twice", "came again", h.verdict(right(), right(), h.transcript(append(slices.Clone(all), all[3])...), h.final)},
 		{"a node lost a change", "log of n2: ends at 3 of 4", h.verdict(right(), h.transcript(all[:3]...), right(), h.final)},
 		{"a node has another change", "log of n2", h.verdict(right(), h.transcript(falsified...), right(), h.final)},
 		{"a node has a change from an earlier slot", "after slot 13", h.verdict(right(), h.transcript(reslotted...), right(), h.final)},
-		{"a node has another result", "at n2 has another result", h.verdict(right(), right(), right(), []byte(strings.Replace(string(h.final), `"4"`, `"5"`, 1)))},
+		{"a node has another result", "at n2 has another result", h.verdict(right(), right(), right(),
+			[]byte(strings.Replace(string(h.final), `"4"`, `"5"`, 1)))},
 		{"a node serves a damaged journal", "change 3 of all", failure(sameLog(falsified, all))},
 		{"a node serves a journal that has lost entries", "change 3 of all", failure(sameLog(without3, all))},
 		{"a node lags", "", failure(sameLog(all[:2], all))},
-		{"a node does not say that its journal is damaged", "rebuild", unless(asksForRebuild(errors.New("freshet serve ended: exit status 1")), "no word of a rebuild")},
-		{"a node says that its journal is damaged", "", unless(asksForRebuild(errors.New("run \"freshet cluster rebuild\"")), "no word of a rebuild")},
+		{"a node does not say that its journal is damaged", "rebuild",
+			unless(asksForRebuild(errors.New("freshet serve ended: exit status 1")), "no word of a rebuild")},
+		{"a node says that its journal is damaged", "", unless(asksForRebuild(errors.New("run \"freshet cluster rebuild\"")),
+			"no word of a rebuild")},
 	}
 	for _, x := range slices.Concat(histories, endpointHistories(), callbackHistories(h), callHistories()) {
 		said := strings.Join(x.wrong, "\n")
@@ -182,19 +187,30 @@ func endpointHistories() []toldHistory {
 		return s
 	}
 	return []toldHistory{
-		{"one node asks after another", "", asks(request{node: "n1", conn: "a", began: 0, ended: 100}, request{node: "n1", conn: "a", began: 150, ended: 200}, request{node: "n2", conn: "b", began: 5000, ended: 5100})},
-		{"two nodes ask at once", "while a request of n1 runs", asks(request{node: "n1", conn: "a", began: 0, ended: 100}, request{node: "n2", conn: "b", began: 50, ended: 90})},
-		{"a node asks within the gap", "after the end of a request of n1", asks(request{node: "n1", conn: "a", began: 0, ended: 100}, request{node: "n1", conn: "a", began: 149, ended: 200})},
-		{"another node asks within the gap", "after the end of a request of n1", asks(request{node: "n1", conn: "a", began: 0, ended: 100}, request{node: "n2", conn: "b", began: 149, ended: 200})},
-		{"a node gave up and asks again", "", asks(request{node: "n1", conn: "a", began: 0, ended: 1040}, request{node: "n1", conn: "b", began: 1050, ended: 1100})},
-		{"a node asks within a Retry-After", "before the end of a Retry-After", asks(request{node: "n1", conn: "a", began: 0, ended: 100, denied: true}, request{node: "n1", conn: "a", began: 1000, ended: 1050})},
-		{"another node asks within a Retry-After", "before the end of a Retry-After", asks(request{node: "n1", conn: "a", began: 0, ended: 100, denied: true}, request{node: "n2", conn: "b", began: 1000, ended: 1050})},
-		{"a node asks after a Retry-After", "", asks(request{node: "n1", conn: "a", began: 0, ended: 100, denied: true}, request{node: "n1", conn: "a", began: 1101, ended: 1150})},
+		{"one node asks after another", "", asks(request{node: "n1", conn: "a", began: 0, ended: 100}, request{node: "n1", conn: "a",
+			began: 150, ended: 200}, request{node: "n2", conn: "b", began: 5000, ended: 5100})},
+		{"two nodes ask at once", "while a request of n1 runs", asks(request{node: "n1", conn: "a", began: 0, ended: 100},
+			request{node: "n2", conn: "b", began: 50, ended: 90})},
+		{"a node asks within the gap", "after the end of a request of n1", asks(request{node: "n1", conn: "a", began: 0, ended: 100},
+			request{node: "n1", conn: "a", began: 149, ended: 200})},
+		{"another node asks within the gap", "after the end of a request of n1",
+			asks(request{node: "n1", conn: "a", began: 0, ended: 100}, request{node: "n2", conn: "b", began: 149, ended: 200})},
+		{"a node gave up and asks again", "", asks(request{node: "n1", conn: "a", began: 0, ended: 1040}, request{node: "n1", conn: "b",
+			began: 1050, ended: 1100})},
+		{"a node asks within a Retry-After", "before the end of a Retry-After",
+			asks(request{node: "n1", conn: "a", began: 0, ended: 100, denied: true}, request{node: "n1", conn: "a", began: 1000, ended: 1050})},
+		{"another node asks within a Retry-After", "before the end of a Retry-After",
+			asks(request{node: "n1", conn: "a", began: 0, ended: 100, denied: true}, request{node: "n2", conn: "b", began: 1000, ended: 1050})},
+		{"a node asks after a Retry-After", "", asks(request{node: "n1", conn: "a", began: 0, ended: 100, denied: true},
+			request{node: "n1", conn: "a", began: 1101, ended: 1150})},
 		{"a slot keeps its budget", "", spends(run("n1", 0, 250), run("n1", 300, 550), run("n1", 1000, 1250))},
-		{"a slot takes more than its budget", "the slot at", spends(run("n1", 0, 250), run("n1", 300, 550), run("n1", 600, 850), run("n1", 900, 950))},
-		{"a takeover takes the budget again", "requests map[n1:2 n2:2]", spends(run("n1", 0, 240), run("n1", 300, 540), run("n2", 600, 840), run("n2", 850, 999))},
+		{"a slot takes more than its budget", "the slot at", spends(run("n1", 0, 250), run("n1", 300, 550), run("n1", 600, 850),
+			run("n1", 900, 950))},
+		{"a takeover takes the budget again", "requests map[n1:2 n2:2]", spends(run("n1", 0, 240), run("n1", 300, 540),
+			run("n2", 600, 840), run("n2", 850, 999))},
 		{"trial runs are charged to the next slot", "", spends(run("n1", 0, 250), trial(300, 550), run("n1", 1000, 1200))},
-		{"trial runs are charged to no slot", "above their budgets", spends(run("n1", 0, 250), run("n1", 300, 500), trial(600, 900), run("n1", 1000, 1250), run("n1", 1300, 1500), trial(1600, 1900),
+		{"trial runs are charged to no slot", "above their budgets", spends(run("n1", 0, 250), run("n1", 300, 500), trial(600, 900),
+			run("n1", 1000, 1250), run("n1", 1300, 1500), trial(1600, 1900),
 			run("n1", 2000, 2250), run("n1", 2300, 2500), trial(2600, 2900), run("n1", 3000, 3250), run("n1", 3300, 3500), trial(3600, 3900))},
 		{"recorded slots keep their budgets", "", slotsKept([]slotUse{slot(3, 0.2, 0.3), slot(2, 0.5, 0), slot(1, 0.1, 0)})},
 		{"a recorded slot is above its budget", "slot 2 used 0.6 s", slotsKept([]slotUse{slot(3, 0.2, 0), slot(2, 0.6, 0)})},
@@ -265,7 +281,8 @@ func callbackHistories(h *told) []toldHistory {
 		{"a subscriber gets what never was", "is no version", topic(contents[0], "{}", contents[3])},
 		{"a subscriber lacks the newest version", "the last delivery is not version 4, but version 3 came", topic(contents[0], contents[2])},
 		{"a topic does not change", "", func() []string { _, _, err := judgeTopic(nil, hashes, 1); return failure(err) }()},
-		{"a topic changes and a subscriber gets nothing", "the last delivery is not version 2", func() []string { _, _, err := judgeTopic(nil, hashes, 2); return failure(err) }()},
+		{"a topic changes and a subscriber gets nothing", "the last delivery is not version 2",
+			func() []string { _, _, err := judgeTopic(nil, hashes, 2); return failure(err) }()},
 		{"a SEPA client gets all", "", sepa(sepaNote{0, row(2), nil}, sepaNote{1, row(3), row(2)}, sepaNote{2, row(4), row(3)})},
 		{"a SEPA client gets folded changes", "", sepa(sepaNote{0, row(1), nil}, sepaNote{1, row(4), row(1)})},
 		{"a SEPA client gets a row that never was", "(0: none)", sepa(sepaNote{0, row(2), nil}, sepaNote{1, row(9), row(2)})},
@@ -299,7 +316,8 @@ func callHistories() []toldHistory {
 	const (
 		refused = `{"type":"/problems/unavailable"}`
 		found   = `{"query":"q_1","endpoint":"truth","policy":"rr","slot":9,"last_run":{"slot":8}}`
-		ran     = `{"endpoint":"truth","run":{"outcome":"complete","rows":1,"results":{"results":{"bindings":[{"x":{"type":"literal","value":"text"}}]}}}}`
+		ran     = `{"endpoint":"truth","run":{"outcome":"complete","rows":1,` +
+			`"results":{"results":{"bindings":[{"x":{"type":"literal","value":"text"}}]}}}}`
 	)
 	return []toldHistory{
 		{"an explanation", "", answer(explain, 200, "", found)},
@@ -308,8 +326,10 @@ func callHistories() []toldHistory {
 		{"an unknown query", "status 404", answer(explain, 404, "", refused)},
 		{"an error", "status 500", answer(explain, 500, "1", refused)},
 		{"an explanation of another query", "about the query q_2", answer(explain, 200, "", strings.Replace(found, "q_1", "q_2", 1))},
-		{"an explanation by a node that is no owner any more", "the last run is of slot 6", answer(explain, 200, "", strings.Replace(found, `"slot":8`, `"slot":6`, 1))},
-		{"an explanation while the order is being made", "", answer(explain, 200, "", strings.Replace(found, `"last_run":{"slot":8}`, `"code":"planning","last_run":null`, 1))},
+		{"an explanation by a node that is no owner any more", "the last run is of slot 6",
+			answer(explain, 200, "", strings.Replace(found, `"slot":8`, `"slot":6`, 1))},
+		{"an explanation while the order is being made", "", answer(explain, 200, "", strings.Replace(found, `"last_run":{"slot":8}`,
+			`"code":"planning","last_run":null`, 1))},
 		{"a trial run", "", answer(trial, 200, "", ran)},
 		{"a trial run that was cut", "", answer(trial, 200, "", `{"endpoint":"truth","run":{"outcome":"cut"}}`)},
 		{"a trial run above the budget", "", answer(trial, 429, "", refused)},
@@ -317,7 +337,8 @@ func callHistories() []toldHistory {
 		{"a trial run that did not run", "did not run", answer(trial, 200, "", `{"endpoint":"truth"}`)},
 		{"a hint", "", answer(hint, 202, "", `{"affected":2,"queries":5}`)},
 		{"a hint at a node that knows no queries", "0 of 0", answer(hint, 202, "", `{"affected":0,"queries":0}`)},
-		{"slots", "", answer(slots, 200, "", `{"slots":[{"slot":2,"used_seconds":0.4,"budget_seconds":0.5},{"slot":1,"used_seconds":0.4,"budget_seconds":0.5}]}`)},
+		{"slots", "", answer(slots, 200, "", `{"slots":[{"slot":2,"used_seconds":0.4,"budget_seconds":0.5},{"slot":1,`+
+			`"used_seconds":0.4,"budget_seconds":0.5}]}`)},
 		{"a slot above its budget", "slot 2 used 0.7", answer(slots, 200, "", `{"slots":[{"slot":2,"used_seconds":0.7,"budget_seconds":0.5}]}`)},
 	}
 }

@@ -18,7 +18,8 @@ func TestClusterAfterFullDisks(t *testing.T) {
 	t.Parallel()
 	nodes := startCluster(t, newCounted(t).http.URL, "")
 	add := func(name string) bool {
-		code, _, _ := runCLI(t, map[string]string{"FRESHET_SERVER": nodes["n3"].Url}, fmt.Sprintf("SELECT ?n { ?s ?%s ?n }", name), "query", "add", "--endpoint", "numbers", "--name", name, "-")
+		code, _, _ := runCLI(t, map[string]string{"FRESHET_SERVER": nodes["n3"].Url}, fmt.Sprintf("SELECT ?n { ?s ?%s ?n }", name),
+			"query", "add", "--endpoint", "numbers", "--name", name, "-")
 		return code == 0
 	}
 	clitest.Eventually(t, "a write", func() bool { return add("first") })

@@ -122,7 +122,8 @@ func (n *nemesis) reportPauses() {
 			since := possibleSince(n.changes.list, n.names, p.from, p.to)
 			wall, possible = append(wall, p.to.Sub(p.from)), append(possible, p.to.Sub(since))
 			if slow := p.to.Sub(p.from); slow > 2*n.lease+2*time.Second {
-				n.t.Logf("slow: %s asks %v after %s, %v after a majority could take over: %s to %s", p.after, slow.Round(time.Millisecond), p.before, p.to.Sub(since).Round(time.Millisecond), p.from.Format("15:04:05.000"), p.to.Format("15:04:05.000"))
+				n.t.Logf("slow: %s asks %v after %s, %v after a majority could take over: %s to %s", p.after, slow.Round(time.Millisecond),
+					p.before, p.to.Sub(since).Round(time.Millisecond), p.from.Format("15:04:05.000"), p.to.Format("15:04:05.000"))
 			}
 		}
 		n.t.Logf("%s: %s", x.what, quantiles(wall))

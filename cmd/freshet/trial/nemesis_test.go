@@ -122,7 +122,8 @@ func nemesisNumber(t *testing.T, name string, otherwise uint64) uint64 {
 
 // nemesisQuestions ask for one predicate each, except one that asks for all.
 func nemesisQuestions() (list []question) {
-	for i, form := range []string{"SELECT ?s ?n { ?s <http://x/p%d> ?n }", "SELECT ?s ?n { ?s <http://x/p%d> ?n } ORDER BY ?n", "CONSTRUCT { ?s <http://x/is> ?n } WHERE { ?s <http://x/p%d> ?n }", "SELECT ?s ?n { ?s <http://x/p%d> ?n }"} {
+	for i, form := range []string{"SELECT ?s ?n { ?s <http://x/p%d> ?n }", "SELECT ?s ?n { ?s <http://x/p%d> ?n } ORDER BY ?n",
+		"CONSTRUCT { ?s <http://x/is> ?n } WHERE { ?s <http://x/p%d> ?n }", "SELECT ?s ?n { ?s <http://x/p%d> ?n }"} {
 		f, _, _ := strings.Cut(form, " ")
 		list = append(list, question{fmt.Sprint("q", i), f, fmt.Sprintf(form, i)})
 	}
@@ -193,7 +194,9 @@ websub: {allow_callback_networks: [127.0.0.0/8]}
 endpoints:
   - {name: truth, url: %q, slot: "@every %v", budget: %v, timeout: %v, min_gap: %v, policy: rr, merge: "off"}
 cluster: {name: nemesis, node: %s, listen: %q, peers: {%s}, api: {%s: "http://%s"}, token_file: %q, lease: %v}
-`, v.addr, n.public, v.data, name, n.endpoint.http.URL, nemesisSlot, nemesisBudget, nemesisTimeout, nemesisGap, name, listen[name], strings.Join(peers, ", "), name, n.links.proxy("API", name, v.addr), secret, n.lease), 0o600))
+`, v.addr, n.public, v.data, name, n.endpoint.http.URL, nemesisSlot, nemesisBudget, nemesisTimeout, nemesisGap,
+			name, listen[name], strings.Join(peers, ", "), name, n.links.proxy("API", name, v.addr), secret,
+			n.lease), 0o600))
 	}
 }
 
@@ -270,7 +273,8 @@ func (n *nemesis) register() {
 		u := &restartingServer{t: n.t, addr: n.nodes[n.names[i%len(n.names)]].addr}
 		n.must(u.register(n.ctx, f))
 	}
-	code, out, stderr := runCLI(n.t, map[string]string{"FRESHET_SERVER": "http://" + n.nodes["n2"].addr}, "", "webhook", "add", "--query", n.everything().id, n.hook.http.URL)
+	code, out, stderr := runCLI(n.t, map[string]string{"FRESHET_SERVER": "http://" + n.nodes["n2"].addr}, "", "webhook", "add",
+		"--query", n.everything().id, n.hook.http.URL)
 	if code != 0 {
 		n.t.Fatalf("%d %s%s", code, out, stderr)
 	}
@@ -313,7 +317,8 @@ func (n *nemesis) follow() (stop func()) {
 	for _, f := range []*fact{n.oracle.facts[0], n.everything()} {
 		n.sepa = append(n.sepa, a.sepa(ctx, a.member("sepa", 0), 4*pace, f))
 	}
-	n.hub = newHubCallback(n.t, a, map[string]string{"/all": n.public + "/v1/queries/" + n.everything().id + "/results.srj", "/graph": n.public + "/v1/queries/" + n.oracle.facts[2].id + "/results.nt"})
+	n.hub = newHubCallback(n.t, a, map[string]string{"/all": n.public + "/v1/queries/" + n.everything().id + "/results.srj",
+		"/graph": n.public + "/v1/queries/" + n.oracle.facts[2].id + "/results.nt"})
 	n.eventually("the hub has asked the subscriber", func() bool { n.hub.subscribe(ctx, n.public+"/v1/hub"); return n.hub.confirmed() })
 	n.hub.renew(ctx, a, n.public+"/v1/hub", n.seed)
 	for _, name := range n.names {
@@ -401,7 +406,8 @@ func (n *nemesis) revise() bool {
 	n.revision++
 	n.value++
 	p := n.writes.IntN(4)
-	update := fmt.Sprintf("DELETE WHERE { <http://x/%d> <http://x/p%d> ?o }; INSERT DATA { <http://x/%d> <http://x/p%d> \"%d\" }", n.value%5, p, n.value%5, p, n.value)
+	update := fmt.Sprintf("DELETE WHERE { <http://x/%d> <http://x/p%d> ?o }; INSERT DATA { <http://x/%d> <http://x/p%d> \"%d\" }",
+		n.value%5, p, n.value%5, p, n.value)
 	if _, err := ask(n.ctx, http.DefaultClient, n.engine, url.Values{"update": {update}}, ""); err != nil {
 		n.object("the update: %v", err)
 		return false
@@ -549,7 +555,8 @@ func (n *nemesis) verify() {
 		if err != nil {
 			n.object("websub %s: %v", path, err)
 		}
-		n.t.Logf("websub %s: %d deliveries, %d of them again, %d late, %d verifications of %d requests", path, len(n.hub.got[path]), repeats, late, n.hub.asked[path], n.hub.renewed)
+		n.t.Logf("websub %s: %d deliveries, %d of them again, %d late, %d verifications of %d requests", path, len(n.hub.got[path]),
+			repeats, late, n.hub.asked[path], n.hub.renewed)
 	}
 	for _, f := range n.sepa {
 		notes, wrong := f.judge()
@@ -575,7 +582,8 @@ func (n *nemesis) verify() {
 		}
 		checkStore(n.t, binary(n.t), v.data)
 	}
-	n.t.Logf("%d revisions, %d changes, %d changes judged, %d folded, %d cuts by followers, %d failed connects", n.revision, n.oracle.changes(), j.deltas, j.folded, a.cuts.Load(), a.failed.Load())
+	n.t.Logf("%d revisions, %d changes, %d changes judged, %d folded, %d cuts by followers, %d failed connects", n.revision,
+		n.oracle.changes(), j.deltas, j.folded, a.cuts.Load(), a.failed.Load())
 }
 
 // report prints the counts and fails the test for everything that was wrong.
@@ -602,12 +610,14 @@ func (n *nemesis) report() {
 			total += n.counts[kind]
 		}
 	}
-	n.t.Logf("%d faults in %v:\n%s%5d  requests, %d told to wait\n", total, time.Since(n.began).Round(time.Second), table.String(), len(log.requests), log.denied)
+	n.t.Logf("%d faults in %v:\n%s%5d  requests, %d told to wait\n", total, time.Since(n.began).Round(time.Second), table.String(),
+		len(log.requests), log.denied)
 	n.links.mu.Lock()
 	n.t.Logf("calls of the API: %v; pieces of data through proxies: %v", n.calls, n.links.passed)
 	n.links.mu.Unlock()
 	n.reportPauses()
-	n.t.Logf("from the end of the answer to a follower at the owner: %s; at another node: %s", quantiles(n.delays[true]), quantiles(n.delays[false]))
+	n.t.Logf("from the end of the answer to a follower at the owner: %s; at another node: %s", quantiles(n.delays[true]),
+		quantiles(n.delays[false]))
 	for i, w := range wrong {
 		if i == maxObjections {
 			n.t.Errorf("and %d more", len(wrong)-i)

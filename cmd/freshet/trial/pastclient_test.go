@@ -78,7 +78,8 @@ func TestPastClients(t *testing.T) {
 					}
 					pairs++
 					if l.Before != documents[l.From-1] || l.After != documents[l.To-1] || l.At != l.To {
-						t.Errorf("%s from %d to %d (at %d):\n%s\n%s\nwant\n%s\n%s", query, l.From, l.To, l.At, l.Before, l.After, documents[l.From-1], documents[l.To-1])
+						t.Errorf("%s from %d to %d (at %d):\n%s\n%s\nwant\n%s\n%s", query, l.From, l.To, l.At, l.Before, l.After,
+							documents[l.From-1], documents[l.To-1])
 					}
 				}
 				if pairs != last*(last+1)/2 || refusals != "404 not-found 404 no-result " {
@@ -155,7 +156,8 @@ for cell in book["cells"]:
 	if err := cmd.Wait(); err != nil || ended != cells {
 		t.Fatalf("%d of %d cells ran: %v\n%s", ended, cells, err, out.String())
 	}
-	for _, want := range []string{"3 rows: s, n\n", "\n2 ", "2 rows are new since change 1, 0 are gone\n", "4 +1 −0\n", "['document', 'epoch', 'form', 'ordered', 'seq']\n"} {
+	for _, want := range []string{"3 rows: s, n\n", "\n2 ", "2 rows are new since change 1, 0 are gone\n", "4 +1 −0\n",
+		"['document', 'epoch', 'form', 'ordered', 'seq']\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the cells do not print %q:\n%s", want, out.String())
 		}

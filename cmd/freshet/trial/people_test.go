@@ -32,7 +32,8 @@ func TestPeopleAreManaged(t *testing.T) {
 	s.step(3)
 	time.Sleep(200 * time.Millisecond)
 	m := s.metrics()
-	if n := len(phone.all("/secret-topic")); n != 1 || m[`freshet_waiting_changes{way="notify"}`] != 2 || m[`freshet_subscriptions{state="paused",way="notify"}`] != 1 {
+	if n := len(phone.all("/secret-topic")); n != 1 || m[`freshet_waiting_changes{way="notify"}`] != 2 ||
+		m[`freshet_subscriptions{state="paused",way="notify"}`] != 1 {
 		t.Errorf("paused: %d messages, %v changes wait", n, m[`freshet_waiting_changes{way="notify"}`])
 	}
 	s.must(t, "", "subscription", "resume", x.ID)

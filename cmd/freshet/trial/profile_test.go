@@ -135,10 +135,12 @@ func TestProfilesOfTheDemo(t *testing.T) {
 			}
 		}
 	}
-	if r := still.Rounds[len(still.Rounds)-1]; r.State != "expired" || !strings.Contains(r.Reason, "it was paused") || r.Intervals[0].State != "expired" {
+	if r := still.Rounds[len(still.Rounds)-1]; r.State != "expired" || !strings.Contains(r.Reason, "it was paused") ||
+		r.Intervals[0].State != "expired" {
 		t.Errorf("the expired round: %+v", r)
 	}
-	if out := s.must(t, "", "profile", "captures", "hurry"); !strings.Contains(out, "round 1 captured") || !strings.Contains(out, "bikes-harbour") {
+	if out := s.must(t, "", "profile", "captures", "hurry"); !strings.Contains(out, "round 1 captured") || !strings.Contains(out,
+		"bikes-harbour") {
 		t.Errorf("captures prints\n%s", out)
 	}
 	if out := s.must(t, "", "profile", "captures", "still", "--state", "expired"); !strings.Contains(out, "expired: it was paused") {
@@ -150,7 +152,8 @@ func TestProfilesOfTheDemo(t *testing.T) {
 	if code, _, stderr := runCLI(t, s.Env, "", "profile", "show", "nothing"); code != cli.ExitNotFound {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-	if code, _, stderr := runCLI(t, s.Env, "", "profile", "add", "--item", "districts on nothing"); code != cli.ExitUsage || !strings.Contains(stderr, "register it first") {
+	if code, _, stderr := runCLI(t, s.Env, "", "profile", "add", "--item", "districts on nothing"); code != cli.ExitUsage ||
+		!strings.Contains(stderr, "register it first") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	s.must(t, "", "profile", "set", "hurry", "--weight", "3", "--budget", "1s")
@@ -361,7 +364,8 @@ func TestLongCapturesSurviveKills(t *testing.T) {
 	}
 	s.fetch("/v1/queries/rows", &rows)
 	if f.lost || uint64(len(f.seen)) != list.Captured || list.Captured != list.Seq {
-		t.Errorf("the follower has %d captures and was sent again: %v; the server has %d, at seq %d", len(f.seen), f.lost, list.Captured, list.Seq)
+		t.Errorf("the follower has %d captures and was sent again: %v; the server has %d, at seq %d", len(f.seen), f.lost,
+			list.Captured, list.Seq)
 	}
 	for i, m := range f.seen {
 		if m["seq"] != float64(i+1) || m["prev"] != float64(i) {

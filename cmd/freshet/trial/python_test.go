@@ -36,7 +36,8 @@ func TestPythonClientLarge(t *testing.T) {
 func TestPythonUnits(t *testing.T) {
 	clitest.NeedPython(t)
 	const app, read = "app-secret-0123456789", "read-secret-0123456789"
-	s := newTestServer(t, fmt.Sprintf("tokens: [{name: app, role: app, sha256: %x}, {name: reader, role: read, sha256: %x}]\n", sha256.Sum256([]byte(app)), sha256.Sum256([]byte(read))))
+	s := newTestServer(t, fmt.Sprintf("tokens: [{name: app, role: app, sha256: %x}, {name: reader, role: read, sha256: %x}]\n",
+		sha256.Sum256([]byte(app)), sha256.Sum256([]byte(read))))
 	cmd := inPython("-m", "unittest")
 	cmd.Stderr = nil
 	cmd.Env = append(os.Environ(), "FRESHET_URL="+s.srv.Url, "FRESHET_TOKEN="+app, "FRESHET_READ_TOKEN="+read)

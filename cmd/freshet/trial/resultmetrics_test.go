@@ -19,8 +19,10 @@ import (
 )
 
 const twoCities = `{"head":{"vars":["city","bikes"]},"results":{"bindings":[
- {"city":{"type":"literal","value":"Ulm \"an der\" Donau\n\\"},"bikes":{"type":"literal","value":"12","datatype":"http://www.w3.org/2001/XMLSchema#integer"}},
- {"city":{"type":"uri","value":"http://example.org/Bonn"},"bikes":{"type":"literal","value":"9.5","datatype":"http://www.w3.org/2001/XMLSchema#decimal"}}]}}`
+ {"city":{"type":"literal","value":"Ulm \"an der\" Donau\n\\"},"bikes":{"type":"literal","value":"12",` +
+	`"datatype":"http://www.w3.org/2001/XMLSchema#integer"}},
+ {"city":{"type":"uri","value":"http://example.org/Bonn"},"bikes":{"type":"literal","value":"9.5",` +
+	`"datatype":"http://www.w3.org/2001/XMLSchema#decimal"}}]}}`
 
 // A Prometheus scrapes the numbers in results, and its queries return them. promtool
 // accepts the format, and each expression of the dashboard finds something.
@@ -91,13 +93,15 @@ type prometheusServer string
 func prometheus(t *testing.T, target string) prometheusServer {
 	t.Helper()
 	dir, addr := t.TempDir(), clitest.FreeAddr(t)
-	config := fmt.Sprintf("global: {scrape_interval: 200ms, scrape_timeout: 200ms}\nscrape_configs:\n  - {job_name: results, metrics_path: /metrics/results, scrape_interval: 1s, scrape_timeout: 1s, params: {query: [bikes]}, static_configs: [{targets: [%q]}]}\n",
+	config := fmt.Sprintf("global: {scrape_interval: 200ms, scrape_timeout: 200ms}\nscrape_configs:\n  - {job_name: results, "+
+		"metrics_path: /metrics/results, scrape_interval: 1s, scrape_timeout: 1s, params: {query: [bikes]}, static_configs: [{targets: [%q]}]}\n",
 		strings.TrimPrefix(target, "http://"))
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	cmd := exec.CommandContext(ctx, "prometheus", "--config.file", filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", addr)
+	cmd := exec.CommandContext(ctx, "prometheus", "--config.file", filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path",
+		filepath.Join(dir, "data"), "--web.listen-address", addr)
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {

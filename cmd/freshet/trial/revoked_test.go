@@ -32,7 +32,8 @@ func TestRevokedTokenFollowsNoMore(t *testing.T) {
 
 	received := map[string]<-chan string{} // all messages up to the end
 	for name, secret := range map[string]string{"keeps": "keeps-has-a-secret", "filed": "filed-has-a-secret", "made": made} {
-		for way, follow := range map[string]func(*testing.T, *testServer, string) <-chan string{"WebSocket": linesOfWebSocket, "SSE": linesOfEvents, "SEPA": linesOfSEPA} {
+		for way, follow := range map[string]func(*testing.T, *testServer, string) <-chan string{"WebSocket": linesOfWebSocket,
+			"SSE": linesOfEvents, "SEPA": linesOfSEPA} {
 			lines := follow(t, s, secret)
 			for l := range lines {
 				if strings.Contains(l, "bindings") { // the current result
@@ -122,12 +123,14 @@ func linesOfWebSocket(t *testing.T, s *testServer, token string) <-chan string {
 }
 
 func linesOfSEPA(t *testing.T, s *testServer, token string) <-chan string {
-	c, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(s.srv.Url, "http")+"/sepa/subscribe", http.Header{"Authorization": {"Bearer " + token}})
+	c, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(s.srv.Url, "http")+"/sepa/subscribe",
+		http.Header{"Authorization": {"Bearer " + token}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.WriteJSON(map[string]any{"subscribe": map[string]string{"sparql": "SELECT ?s ?n { ?s <http://x/n> ?n }", "alias": "a"}}); err != nil {
+	if err := c.WriteJSON(map[string]any{"subscribe": map[string]string{"sparql": "SELECT ?s ?n { ?s <http://x/n> ?n }",
+		"alias": "a"}}); err != nil {
 		t.Fatal(err)
 	}
 	lines := frames(c)

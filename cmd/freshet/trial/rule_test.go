@@ -26,7 +26,8 @@ func TestRuleLimits(t *testing.T) {
 		w := newTown(t, "limits: {"+limits+"}\n")
 		w.must(t, "ASK {}", "query", "add", "--endpoint", "city", "--name", "asked", "-")
 		w.must(t, "", "rule", "add", "a", "--query", "asked", "--when", "changed")
-		if code, _, stderr := runCLI(t, w.Env, "", "rule", "add", "b", "--query", "asked", "--when", "changed"); code == 0 || !strings.Contains(stderr, want) {
+		if code, _, stderr := runCLI(t, w.Env, "", "rule", "add", "b", "--query", "asked", "--when", "changed"); code == 0 ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("with %s: exit code %d, %s", limits, code, stderr)
 		}
 	}
@@ -37,7 +38,8 @@ func TestRuleLimits(t *testing.T) {
 func TestRuleSizes(t *testing.T) {
 	e := toEdit(t, answers(t, "Server", "one", twoCities))
 	limit := func(limits string) {
-		e.yaml = strings.SplitAfter(e.yaml, "\n")[0] + "limits: {" + limits + "}\nmail: {server: \"127.0.0.1:9\", from: a@x.example, recipients: [x.example]}\n"
+		e.yaml = strings.SplitAfter(e.yaml, "\n")[0] + "limits: {" + limits + "}\nmail: {server: \"127.0.0.1:9\", from: " +
+			"a@x.example, recipients: [x.example]}\n"
 		e.crash(t)
 	}
 	limit("rule_rows: 1, rule_receivers: 1")
@@ -45,7 +47,8 @@ func TestRuleSizes(t *testing.T) {
 	e.must(t, "SELECT ?city ?bikes { ?city <http://example.org/bikes> ?bikes }", "query", "add", "--name", "bikes", "-")
 	e.tick(t)
 	add := []string{"rule", "add", "many", "--query", "bikes", "--when", "?bikes > 1", "--email", "a@x.example", "--email", "b@x.example"}
-	if code, _, stderr := runCLI(t, e.Env, "", add...); code != cli.ExitUsage || !strings.Contains(stderr, "at most 1 receivers (limits.rule_receivers)") {
+	if code, _, stderr := runCLI(t, e.Env, "", add...); code != cli.ExitUsage || !strings.Contains(stderr,
+		"at most 1 receivers (limits.rule_receivers)") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 	e.must(t, "", add[:len(add)-4]...)
@@ -93,11 +96,13 @@ func TestRuleCommands(t *testing.T) {
 		"rule add r --query values --when ?v>1 --webhook x": "only http and https",
 		"rule list --status well":                           "status is one of",
 	} {
-		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" || !strings.Contains(stderr, want) {
+		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %q, %s, want %q", args, code, out, stderr, want)
 		}
 	}
-	if code, _, stderr := runCLI(t, w.Env, "", "rule", "try", "--query", "values", "--when", "?v > 1"); code == 0 || !strings.Contains(stderr, "no execution has been complete") {
+	if code, _, stderr := runCLI(t, w.Env, "", "rule", "try", "--query", "values", "--when", "?v > 1"); code == 0 ||
+		!strings.Contains(stderr, "no execution has been complete") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 	var v struct {
@@ -105,18 +110,22 @@ func TestRuleCommands(t *testing.T) {
 		Labels     map[string]string
 		To         []struct{ Webhook, Secret string }
 	}
-	out := w.must(t, "", "rule", "add", "r", "--query", "values", "--when", "?v > 1", "--label", "of=?s", "--webhook", "http://127.0.0.1:9/", "--json")
-	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Status != "waiting" || v.Labels["of"] != "?s" || len(v.To) != 1 || v.To[0].Secret == "" {
+	out := w.must(t, "", "rule", "add", "r", "--query", "values", "--when", "?v > 1", "--label", "of=?s", "--webhook",
+		"http://127.0.0.1:9/", "--json")
+	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Status != "waiting" || v.Labels["of"] != "?s" || len(v.To) != 1 ||
+		v.To[0].Secret == "" {
 		t.Errorf("%v: %s", err, out)
 	}
 	if out := w.must(t, "", "rule", "show", v.ID); !strings.Contains(out, "waiting: the query has no complete result yet") {
 		t.Errorf("%s", out)
 	}
 	quiet := "--digest 1h --zone Europe/Berlin --quiet 22:00-07:00 --most 6 --repeat 4h"
-	out = w.must(t, "", strings.Fields("rule add told --query values --when changed --notify text+http://127.0.0.1:9/ --webhook http://127.0.0.1:9/2 --alertmanager http://127.0.0.1:9 --json "+quiet)...)
+	out = w.must(t, "", strings.Fields("rule add told --query values --when changed --notify text+http://127.0.0.1:9/ "+
+		"--webhook http://127.0.0.1:9/2 --alertmanager http://127.0.0.1:9 --json "+quiet)...)
 	list, err := quietOfJSON(out)
 	all := registry.Quiet{Digest: "1h", Zone: "Europe/Berlin", Hours: "22:00-07:00", Most: "6", Repeat: "4h"}
-	if err != nil || len(list) != 3 || list["text"] != all || list["webhook"] != (registry.Quiet{Repeat: "4h"}) || list["alertmanager"] != (registry.Quiet{}) {
+	if err != nil || len(list) != 3 || list["text"] != all || list["webhook"] != (registry.Quiet{Repeat: "4h"}) ||
+		list["alertmanager"] != (registry.Quiet{}) {
 		t.Errorf("%v: %v of %s", err, list, out)
 	}
 	for args, want := range map[string]string{
@@ -129,7 +138,8 @@ func TestRuleCommands(t *testing.T) {
 		"rule edit r --query nothing":                                                     "register it first",
 		"rule edit r --when ?w>1":                                                         "there is ?s, ?v",
 	} {
-		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" || !strings.Contains(stderr, want) {
+		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %q, %s, want %q", args, code, out, stderr, want)
 		}
 	}
@@ -138,7 +148,8 @@ func TestRuleCommands(t *testing.T) {
 	}
 	w.must(t, "", "rule", "edit", "r", "--summary", "", "--name", "q")
 	w.must(t, "", "rule", "pause", "q")
-	if out := w.must(t, "", "rule", "show", "q"); !strings.Contains(out, "?v > 1, for 10m") || !strings.Contains(out, "paused: it is not evaluated") || strings.Contains(out, "to  ") {
+	if out := w.must(t, "", "rule", "show", "q"); !strings.Contains(out, "?v > 1, for 10m") || !strings.Contains(out,
+		"paused: it is not evaluated") || strings.Contains(out, "to  ") {
 		t.Errorf("%s", out)
 	}
 	w.must(t, "", "rule", "resume", "q")
@@ -204,7 +215,8 @@ func TestRulesSurviveKills(t *testing.T) {
 	bin := binary(t)
 	engine := clitest.Start(t, bin, "sparql", "--listen", "127.0.0.1:0")
 	w := town{clitest.Town{Env: map[string]string{}, Endpoint: engine.Url}}
-	u := &restartingServer{t: t, bin: bin, addr: clitest.FreeAddr(t), data: t.TempDir(), yaml: "endpoints: [{name: city, url: \"" + engine.Url + "\", slot: never, budget: 1h}]\nwebsub: {allow_callback_networks: [127.0.0.0/8]}\n"}
+	u := &restartingServer{t: t, bin: bin, addr: clitest.FreeAddr(t), data: t.TempDir(), yaml: "endpoints: [{name: city, url: \"" +
+		engine.Url + "\", slot: never, budget: 1h}]\nwebsub: {allow_callback_networks: [127.0.0.0/8]}\n"}
 	u.start()
 	defer func() { u.p.Kill() }()
 	var q struct{ ID string }

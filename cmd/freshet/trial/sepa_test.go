@@ -262,7 +262,8 @@ func randomUpdate(r *rand.Rand) string {
 	case 0:
 		return fmt.Sprintf(`DELETE WHERE { %s ?p ?o }`, s)
 	case 1:
-		return fmt.Sprintf(`DELETE { %s <http://x/k> ?k } INSERT { %s <http://x/k> %d } WHERE { OPTIONAL { %s <http://x/k> ?k } }`, s, s, r.IntN(4), s)
+		return fmt.Sprintf(`DELETE { %s <http://x/k> ?k } INSERT { %s <http://x/k> %d } WHERE { OPTIONAL { %s <http://x/k> ?k } }`, s,
+			s, r.IntN(4), s)
 	case 2:
 		return fmt.Sprintf(`INSERT DATA { %s <http://x/b> [ <http://x/v> %d ] }`, s, r.IntN(3))
 	case 3:
@@ -303,7 +304,8 @@ func TestSEPAErrors(t *testing.T) {
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "-")
 	s.must(t, "", "endpoint", "tick", "city")
 	c := startSEPA(t, s.addr, "", "/sepa/subscribe", map[string]string{
-		"shared-1-bad": "SELECT ?s {", "shared-2-update": "INSERT DATA { <http://x/s> <http://x/p> 1 }", "shared-3-good": "SELECT ?s ?n { ?s <http://x/n> ?n }",
+		"shared-1-bad": "SELECT ?s {", "shared-2-update": "INSERT DATA { <http://x/s> <http://x/p> 1 }",
+		"shared-3-good": "SELECT ?s ?n { ?s <http://x/n> ?n }",
 	})
 	got := map[string]int{}
 	for len(got) < 3 {
@@ -342,7 +344,8 @@ func TestSEPATokensAndFilter(t *testing.T) {
 	}
 	s.step(10)
 	l := c.next()
-	if want := `{"head":{"vars":["s"]},"results":{"bindings":[{"s":{"type":"uri","value":"http://x/1"}},{"s":{"type":"uri","value":"http://x/10"}}]}}`; string(l.Added) != want {
+	if want := `{"head":{"vars":["s"]},"results":{"bindings":[{"s":{"type":"uri","value":"http://x/1"}},{"s":{"type":"uri",` +
+		`"value":"http://x/10"}}]}}`; string(l.Added) != want {
 		t.Errorf("the net change since the last message is\n%s, want\n%s", l.Added, want)
 	}
 }
@@ -356,8 +359,10 @@ func TestSEPAGraphs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for alias, graph := range map[string]string{"none": "", "one": `,"default-graph-uri":"http://x/g"`, "list": `,"default-graph-uri":["http://x/g"]`} {
-		if err := conn.WriteMessage(websocket.TextMessage, []byte(`{"subscribe":{"sparql":"SELECT ?s { ?s <http://x/n> ?n }","alias":"`+alias+`"`+graph+`}}`)); err != nil {
+	for alias, graph := range map[string]string{"none": "", "one": `,"default-graph-uri":"http://x/g"`,
+		"list": `,"default-graph-uri":["http://x/g"]`} {
+		if err := conn.WriteMessage(websocket.TextMessage, []byte(`{"subscribe":{"sparql":"SELECT ?s { ?s <http://x/n> ?n }","alias":"`+
+			alias+`"`+graph+`}}`)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -188,7 +188,8 @@ func TestShadowsForetell(t *testing.T) {
 		} else if !x.Current || e.Same.Total != own.total {
 			t.Errorf("the endpoint's own: %+v, really %+v", x, own)
 		}
-		t.Logf("%s: total %d of %+v, found %d of %+v, delay %.3f of %+v", x.Policy, real.total, e.Total, real.found, e.Relevant, real.delay(), e.Delay)
+		t.Logf("%s: total %d of %+v, found %d of %+v, delay %.3f of %+v", x.Policy, real.total, e.Total, real.found, e.Relevant,
+			real.delay(), e.Delay)
 		unknown := float64(p.Total() - own.found)
 		clitest.Within(t, x.Policy+" executions", float64(real.total), e.Total, float64(real.total)/10)
 		clitest.Within(t, x.Policy+" found", float64(real.found), e.Relevant, unknown)
@@ -221,7 +222,8 @@ func TestShadowCommands(t *testing.T) {
 		t.Errorf("chosen -want +got:\n%s", d)
 	}
 	nothing := "nothing is recorded yet"
-	if rows := table(); len(rows) != 4 || strings.Join(rows[1], " ") != "rr yes "+nothing || strings.Join(rows[3], " ") != "ttl:max=32:reset "+nothing {
+	if rows := table(); len(rows) != 4 || strings.Join(rows[1], " ") != "rr yes "+nothing ||
+		strings.Join(rows[3], " ") != "ttl:max=32:reset "+nothing {
 		t.Errorf("before the first slot: %q", rows)
 	}
 	w.must(t, "", "endpoint", "tick", "city")

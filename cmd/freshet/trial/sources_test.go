@@ -31,7 +31,8 @@ func TestSourcesOfEndpoints(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		row := regexp.MustCompile(`(?s)>` + regexp.QuoteMeta(key) + `</th>.*?<span class="term">(.*?)</span>.*?<b>(.*?)</b>`).FindStringSubmatch(string(page))
+		row := regexp.MustCompile(`(?s)>` + regexp.QuoteMeta(key) +
+			`</th>.*?<span class="term">(.*?)</span>.*?<b>(.*?)</b>`).FindStringSubmatch(string(page))
 		if row == nil {
 			return ""
 		}
@@ -61,13 +62,16 @@ func TestSourcesOfEndpoints(t *testing.T) {
 			t.Errorf("edited: %q, want %q", got, edited)
 		}
 	}
-	if out := e.must(t, "", "endpoint", "show", "city"); !regexp.MustCompile(`budget +1s +changed here by anonymous on .*; the file says 2s`).MatchString(out) {
+	if out := e.must(t, "", "endpoint", "show", "city"); !regexp.MustCompile(`budget +1s +changed here by anonymous on .*; the ` +
+		`file says 2s`).MatchString(out) {
 		t.Errorf("endpoint show prints\n%s", out)
 	}
-	if out := e.must(t, "", "config", "print", "--config", file()); !strings.Contains(out, "  budget: 2s  # file\n") || !strings.Contains(out, "# What the configuration file,") {
+	if out := e.must(t, "", "config", "print", "--config", file()); !strings.Contains(out, "  budget: 2s  # file\n") ||
+		!strings.Contains(out, "# What the configuration file,") {
 		t.Errorf("config print prints\n%s", out)
 	}
-	if out := e.must(t, "", "config", "print", "--config", file(), "--server", e.Url); !regexp.MustCompile(`  budget: 1s  # changed here by anonymous on .*; the file says 2s\n`).MatchString(out) || !strings.Contains(out, "in force at "+e.Url) {
+	if out := e.must(t, "", "config", "print", "--config", file(), "--server", e.Url); !regexp.MustCompile(`  budget: 1s  # `+
+		`changed here by anonymous on .*; the file says 2s\n`).MatchString(out) || !strings.Contains(out, "in force at "+e.Url) {
 		t.Errorf("config print --server prints\n%s", out)
 	}
 	if err := os.WriteFile(file(), []byte(strings.Replace(e.yaml, "budget: 2s", "budget: 4s", 1)), 0o600); err != nil {

@@ -30,8 +30,9 @@ func selfSigned(t *testing.T, serial int64, cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "freshet test"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	x := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "freshet test"}, IsCA: true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, x, x, &k.PublicKey, k)
 	if err != nil {
@@ -65,7 +66,8 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	selfSigned(t, 1, cert, key)
-	s := newTestServer(t, "tls: {cert: "+cert+", key: "+key+"}\ntokens: [{name: ops, role: admin, sha256: \""+registry.HashSecret("do-what-has-to-be-done")+"\"}]\n")
+	s := newTestServer(t, "tls: {cert: "+cert+", key: "+key+"}\ntokens: [{name: ops, role: admin, sha256: \""+
+		registry.HashSecret("do-what-has-to-be-done")+"\"}]\n")
 	if !strings.HasPrefix(s.srv.Url, "https://") {
 		t.Fatalf("it says that it serves at %s", s.srv.Url)
 	}
@@ -76,7 +78,8 @@ func TestTLS(t *testing.T) {
 		c.Stdin = strings.NewReader(stdin)
 		return c
 	}
-	if out, err := freshet(os.DevNull, "", "query", "list").CombinedOutput(); freshetCode(err) != cli.ExitUnreachable || !strings.Contains(string(out), "SSL_CERT_FILE") {
+	if out, err := freshet(os.DevNull, "", "query", "list").CombinedOutput(); freshetCode(err) != cli.ExitUnreachable ||
+		!strings.Contains(string(out), "SSL_CERT_FILE") {
 		t.Errorf("without trust: %v\n%s", err, out)
 	}
 	for _, line := range []string{"query add --name rows -", "endpoint tick city"} {
@@ -137,7 +140,8 @@ func TestTLS(t *testing.T) {
 		t.Errorf("after SIGHUP with a bad file the certificate is number %d, want the last good one, 2", got)
 	}
 	code, stdout, stderr := runCLI(t, nil, "", "serve", "--config", s.srv.Cmd.Args[3], "--listen", "127.0.0.1:0", "--data", t.TempDir())
-	if code != cli.ExitUsage || !strings.Contains(stderr, "cert.pem") && !strings.Contains(stderr, "tls:") || strings.Contains(stderr, "serving") {
+	if code != cli.ExitUsage || !strings.Contains(stderr, "cert.pem") && !strings.Contains(stderr, "tls:") ||
+		strings.Contains(stderr, "serving") {
 		t.Errorf("a start with a bad certificate: exit code %d, %q %q", code, stdout, stderr)
 	}
 }

@@ -306,7 +306,8 @@ func (j *judge) difference(f *fact, r record, w *wireChange) error {
 		added, removed = without(added, removed), without(removed, added)
 	}
 	if !slices.Equal(added, n.added) || !slices.Equal(removed, n.removed) {
-		return fmt.Errorf("is not the difference:\nadded   %.500q\nnot     %.500q\nremoved %.500q\nnot     %.500q", added, n.added, removed, n.removed)
+		return fmt.Errorf("is not the difference:\nadded   %.500q\nnot     %.500q\nremoved %.500q\nnot     %.500q", added, n.added,
+			removed, n.removed)
 	}
 	return nil
 }

@@ -41,7 +41,8 @@ func (r *truthRun) startCluster() {
 		peers = append(peers, fmt.Sprintf("n%d: %q", n, listen[n]))
 	}
 	settings := func(n int, role string) string {
-		return fmt.Sprintf("cluster: {name: truth, node: n%d, role: %s, journal: %q, listen: %q, peers: {%s}, token_file: %q}\n", n, role, r.journal, listen[n], strings.Join(peers, ", "), secret)
+		return fmt.Sprintf("cluster: {name: truth, node: n%d, role: %s, journal: %q, listen: %q, peers: {%s}, token_file: %q}\n", n,
+			role, r.journal, listen[n], strings.Join(peers, ", "), secret)
 	}
 	var starting sync.WaitGroup // each waits for a majority
 	for n := 1; n < 3; n++ {

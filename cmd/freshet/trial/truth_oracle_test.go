@@ -41,7 +41,8 @@ type oracle struct {
 }
 
 func newOracle(endpoint string, questions []question) *oracle {
-	o := &oracle{url: endpoint, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: oracleWorkers}}, slowness: make([]time.Duration, len(questions))}
+	o := &oracle{url: endpoint, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: oracleWorkers}},
+		slowness: make([]time.Duration, len(questions))}
 	for _, q := range questions {
 		o.facts = append(o.facts, &fact{question: q, shape: shapeOf(q)})
 	}

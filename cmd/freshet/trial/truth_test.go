@@ -38,7 +38,10 @@ func TestTruthNomisma(t *testing.T) {
 	t.Parallel()
 	seed := truthSeed(t)
 	h := nomismaHistory(t, atLength(300, 16))
-	rand.New(rand.NewPCG(seed, 6)).Shuffle(len(h.questions), func(i, j int) { h.questions[i], h.questions[j] = h.questions[j], h.questions[i] })
+	rand.New(rand.NewPCG(seed, 6)).Shuffle(len(h.questions), func(i, j int) {
+		h.questions[i], h.questions[j] = h.questions[j],
+			h.questions[i]
+	})
 	h.questions = h.questions[:min(len(h.questions), atLength(1000, 400))]
 	truthTest{seed: seed, history: h}.run(t)
 }
@@ -312,7 +315,8 @@ func (r *truthRun) startFollowers(ctx context.Context) (stop func()) {
 		a.websocket(ctx, wsFollower{member: a.member("ws plain", 0), life: 3 * pace, known: true}, part)
 	}
 	a.websocket(ctx, wsFollower{member: a.member("ws acks", 0), life: 4 * pace, ack: true}, shuffled(r.rng, facts)[:len(facts)/3])
-	a.websocket(ctx, wsFollower{member: a.member("ws rated", 0), life: 9 * pace, rate: (6 * pace).Round(time.Millisecond).String()}, shuffled(r.rng, facts)[:len(facts)/4])
+	a.websocket(ctx, wsFollower{member: a.member("ws rated", 0), life: 9 * pace, rate: (6 * pace).Round(time.Millisecond).String()},
+		shuffled(r.rng, facts)[:len(facts)/4])
 	for n := range 2 {
 		from := int64(1 + r.rng.IntN(len(r.history.steps)))
 		a.websocket(ctx, wsFollower{member: a.member(fmt.Sprint("ws late ", n), from), life: 2 * pace}, shuffled(r.rng, facts)[:len(facts)/4])

@@ -100,7 +100,8 @@ func (r *truthRun) verify(ctx context.Context) {
 	}
 	r.t.Logf("seed %d: %d queries, %d revisions, %d direct executions, %d true changes, %d slots, %d kills",
 		r.seed, len(r.oracle.facts), len(r.spans), r.oracle.asked.Load(), r.oracle.changes(), r.spans[len(r.spans)-1].last, r.server.kills)
-	r.t.Logf("%d transcripts: %d changes judged (%d of them folded, %d cancelled out), %d cuts by the client, %d failed connects, %d subscriptions resumed",
+	r.t.Logf("%d transcripts: %d changes judged (%d of them folded, %d cancelled out), %d cuts by the client, %d failed "+
+		"connects, %d subscriptions resumed",
 		len(a.transcripts), j.deltas, j.folded, j.moved, a.cuts.Load(), a.failed.Load(), resumed)
 }
 

@@ -38,8 +38,9 @@ type wayOptions struct {
 }
 
 var allWayOptions = map[string]wayOptions{
-	"plain":  {},
-	"where":  {params: "where=n:contains:1", json: `{"where":[{"var":"n","op":"contains","value":"1"}]}`, leaves: func(row string) (string, bool) { return row, strings.Contains(cell(row, "n"), "1") }},
+	"plain": {},
+	"where": {params: "where=n:contains:1", json: `{"where":[{"var":"n","op":"contains","value":"1"}]}`,
+		leaves: func(row string) (string, bool) { return row, strings.Contains(cell(row, "n"), "1") }},
 	"vars":   {params: "vars=s", json: `{"vars":["s"]}`, leaves: func(row string) (string, bool) { return onlyCell(row, "s"), true }},
 	"amount": {params: "min_rows=4", json: `{"min_rows":4}`, less: 4},
 	"rate":   {params: "rate=300ms"},

@@ -167,7 +167,8 @@ type wayRun struct {
 }
 
 func (r *wayRun) follower(name string, options string) *wayFollower {
-	f := &wayFollower{name: name, options: allWayOptions[options], rng: rand.New(rand.NewPCG(r.seed, uint64(100+len(r.followers)))), has: map[string]*mirror{}}
+	f := &wayFollower{name: name, options: allWayOptions[options], rng: rand.New(rand.NewPCG(r.seed, uint64(100+len(r.followers)))),
+		has: map[string]*mirror{}}
 	r.followers = append(r.followers, f)
 	return f
 }

@@ -91,7 +91,8 @@ func TestEventSourceForAll(t *testing.T) {
 	for name, text := range map[string]string{"n": "SELECT ?s ?n { ?s <http://x/n> ?n }", "k": "SELECT ?s ?k { ?s <http://x/k> ?k }"} {
 		ids[name] = strings.TrimSpace(s.must(t, text, "query", "add", "--name", name, "--tag", "tag-"+name, "-"))
 	}
-	streams := map[string]chan sseLine{"": follow(t, s.srv.Url+"/v1/changes"), "k": follow(t, s.srv.Url+"/v1/changes?tag=tag-k"), "n": follow(t, s.srv.Url+"/v1/changes?tag=tag-n&endpoint=city")}
+	streams := map[string]chan sseLine{"": follow(t, s.srv.Url+"/v1/changes"), "k": follow(t, s.srv.Url+"/v1/changes?tag=tag-k"),
+		"n": follow(t, s.srv.Url+"/v1/changes?tag=tag-n&endpoint=city")}
 	const seed = 42
 	random := rand.New(rand.NewPCG(seed, seed))
 	for i := range 12 {
@@ -123,7 +124,8 @@ func TestEventSourceForAll(t *testing.T) {
 			if l.Kind == "open" {
 				continue
 			}
-			if d := l.Data; l.Kind != "change" || d.Offset <= offset || d.Seq != seen[d.Query]+1 || want[d.Query] == 0 || !strings.HasSuffix(l.ID, fmt.Sprint(":", d.Offset)) {
+			if d := l.Data; l.Kind != "change" || d.Offset <= offset || d.Seq != seen[d.Query]+1 || want[d.Query] == 0 ||
+				!strings.HasSuffix(l.ID, fmt.Sprint(":", d.Offset)) {
 				t.Fatalf("seed %d, stream %q: %+v after offset %d and %v", seed, name, l, offset, seen)
 			}
 			seen[l.Data.Query], offset = l.Data.Seq, l.Data.Offset
@@ -151,7 +153,8 @@ func TestEventSourceFiltered(t *testing.T) {
 		s.step(n)
 	}
 	most := 2 + int(time.Since(began)/time.Second) // one at once, then one per second
-	if l := sseEvent(t, picky); l.Kind != "change" || l.Data.Prev != 1 || l.Data.Seq != 4 || len(l.Data.Added.Results.Bindings) != 3 || !l.Data.Filtered {
+	if l := sseEvent(t, picky); l.Kind != "change" || l.Data.Prev != 1 || l.Data.Seq != 4 ||
+		len(l.Data.Added.Results.Bindings) != 3 || !l.Data.Filtered {
 		t.Errorf("picky: %+v", l)
 	}
 	if l := sseEvent(t, some); l.Kind != "change" || l.Data.Prev != 1 || l.Data.Seq != 3 || len(l.Data.Added.Results.Bindings) != 1 {
@@ -216,7 +219,8 @@ func TestFeedReader(t *testing.T) {
 		}
 		for i, it := range feed.Items {
 			want := fmt.Sprintf("tag:127.0.0.1,2026:freshet/%s/%s:%d", id, it.Change.Epoch, 4-i)
-			if it.ID != want || it.Change.Seq != 4-i || it.Change.Query != id || it.Date == "" || !strings.ContainsAny(it.Title, "+:") || !strings.HasPrefix(it.Content, "<") {
+			if it.ID != want || it.Change.Seq != 4-i || it.Change.Query != id || it.Date == "" || !strings.ContainsAny(it.Title, "+:") ||
+				!strings.HasPrefix(it.Content, "<") {
 				t.Errorf("%s: item %d is %+v, want the id %s", path, i, it, want)
 			}
 		}
@@ -230,7 +234,8 @@ func TestFeedReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		self := regexpSelf.FindStringSubmatch(string(body))
-		if self == nil || !strings.Contains(strings.Join(resp.Header.Values("Link"), ","), "<"+strings.ReplaceAll(self[1], "&amp;", "&")+`>; rel="self"`) {
+		if self == nil || !strings.Contains(strings.Join(resp.Header.Values("Link"), ","), "<"+strings.ReplaceAll(self[1], "&amp;",
+			"&")+`>; rel="self"`) {
 			t.Errorf("self of the document %q and of the header %q differ", self, resp.Header.Values("Link"))
 		}
 		req, _ := http.NewRequest("GET", s.srv.Url+path, nil)
@@ -311,7 +316,9 @@ func TestHintCommand(t *testing.T) {
 	}
 	if data := os.Getenv("FRESHET_TEST_DATA"); data == "" {
 		t.Log("FRESHET_TEST_DATA is not set: no genuine changeset")
-	} else if out := s.must(t, "", "hint", "city", "--json", "--from", "2015-11-16-16-000011", "--once", "--changesets", filepath.Join(data, "dbpedia-live-sample", "changesets")); !strings.Contains(out, `"skipped":1,`) || !strings.Contains(out, `"changeset":"2015-11-16-16-000011"`) {
+	} else if out := s.must(t, "", "hint", "city", "--json", "--from", "2015-11-16-16-000011", "--once", "--changesets",
+		filepath.Join(data, "dbpedia-live-sample", "changesets")); !strings.Contains(out, `"skipped":1,`) || !strings.Contains(out,
+		`"changeset":"2015-11-16-16-000011"`) {
 		t.Errorf("a genuine changeset, cut off: %s", out)
 	}
 }

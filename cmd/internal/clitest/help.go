@@ -64,7 +64,8 @@ func CheckCommands(t *testing.T, newRoot func(*cli.Env) *cobra.Command, path ...
 				}
 			}
 		}
-		if parts := strings.Fields(c.CommandPath()); len(parts) > 1 && parts[1] != "completion" && parts[1] != "help" && !c.HasSubCommands() && !c.DisableFlagParsing {
+		if parts := strings.Fields(c.CommandPath()); len(parts) > 1 && parts[1] != "completion" && parts[1] != "help" &&
+			!c.HasSubCommands() && !c.DisableFlagParsing {
 			if c.Flag("json") == nil {
 				t.Errorf("%s has no --json", c.CommandPath())
 			}

@@ -69,7 +69,8 @@ func (p History) Write(t *testing.T) (args []string) {
 		fmt.Fprintf(&queries, "{\"id\":\"%d\",\"query\":\"SELECT ?s ?n { ?s <http://x/p%d> ?n }\"}\n", q, q)
 	}
 	put("queries.jsonl", queries.String())
-	return []string{"--changesets", filepath.Join(dir, "changesets"), "--base", filepath.Join(dir, "base.nt"), "--queries", filepath.Join(dir, "queries.jsonl")}
+	return []string{"--changesets", filepath.Join(dir, "changesets"), "--base", filepath.Join(dir, "base.nt"), "--queries",
+		filepath.Join(dir, "queries.jsonl")}
 }
 
 // Within fails the test unless a value lies in a range or at most slack outside.

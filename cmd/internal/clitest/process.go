@@ -243,7 +243,8 @@ func Eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // Run runs one command line of a program in this process and returns its output.
-func Run(t *testing.T, root func(*cli.Env) *cobra.Command, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
+func Run(t *testing.T, root func(*cli.Env) *cobra.Command, env map[string]string, stdin string, args ...string) (code int, stdout,
+	stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
 	w := &cli.Env{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &err, Getenv: func(k string) string { return env[k] }}

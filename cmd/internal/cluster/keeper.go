@@ -554,7 +554,8 @@ func (k *Keeper) claim(claims []store.Claim, of map[string]store.Lease) error {
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(leases)) {
-		k.conf.Logger.Warn("took over from a node that is gone", "node", node, "leases", leases[node], "endpoints", strings.Join(endpoints[node], ", "))
+		k.conf.Logger.Warn("took over from a node that is gone", "node", node, "leases", leases[node], "endpoints",
+			strings.Join(endpoints[node], ", "))
 	}
 	return err
 }
@@ -593,6 +594,7 @@ func (k *Keeper) leave() {
 		err = k.conf.Leases.Leave(k.node)
 	}
 	if err != nil {
-		k.conf.Logger.Warn("the node has not left the cluster: others take over when its leases have run out", "error", fmt.Errorf("leave: %w", err))
+		k.conf.Logger.Warn("the node has not left the cluster: others take over when its leases have run out", "error",
+			fmt.Errorf("leave: %w", err))
 	}
 }

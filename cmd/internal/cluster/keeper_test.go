@@ -155,7 +155,8 @@ func (l *logText) String() string {
 }
 
 func newTown(t *testing.T, keys int, nodes ...string) *town {
-	w := &town{t: t, ttl: ttl, lasts: timeout, log: memory.New("test"), nodes: map[string]*resident{}, busy: map[string]string{}, asked: map[string]int{}, by: map[string]string{}, ended: map[string]time.Time{}}
+	w := &town{t: t, ttl: ttl, lasts: timeout, log: memory.New("test"), nodes: map[string]*resident{}, busy: map[string]string{},
+		asked: map[string]int{}, by: map[string]string{}, ended: map[string]time.Time{}}
 	for i := range keys {
 		w.keys = append(w.keys, fmt.Sprint("shard/", i))
 	}
@@ -559,7 +560,8 @@ func TestReports(t *testing.T) {
 		sum := w.nodes["a"].Takeovers() + w.nodes["c"].Takeovers()
 		for _, name := range []string{"a", "c"} {
 			s, err := w.nodes[name].Status(0)
-			if err != nil || sum == 0 || s.Takeovers != sum || s.Nodes[0].Takeovers != w.nodes["a"].Takeovers() || s.Nodes[2].Takeovers != w.nodes["c"].Takeovers() {
+			if err != nil || sum == 0 || s.Takeovers != sum || s.Nodes[0].Takeovers != w.nodes["a"].Takeovers() ||
+				s.Nodes[2].Takeovers != w.nodes["c"].Takeovers() {
 				t.Errorf("%s knows of %d takeovers of %d: %+v %v", name, s.Takeovers, sum, s.Nodes, err)
 			}
 			for _, n := range s.Nodes {

@@ -18,7 +18,8 @@ func (k *Keeper) Status(head uint64) (registry.ClusterStatus, error) {
 		if n.Session == own.Session {
 			n.Applied, n.Takeovers, n.Fenced = own.Applied, own.Takeovers, own.Fenced
 		}
-		x := registry.NodeStatus{Name: n.Name, State: registry.NodeReady, Role: "worker", API: n.API, Applied: n.Applied, Takeovers: n.Takeovers, Fenced: n.Fenced}
+		x := registry.NodeStatus{Name: n.Name, State: registry.NodeReady, Role: "worker", API: n.API, Applied: n.Applied,
+			Takeovers: n.Takeovers, Fenced: n.Fenced}
 		s.Takeovers += n.Takeovers
 		s.Fenced += n.Fenced
 		if n.Gateway {

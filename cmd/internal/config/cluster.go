@@ -65,7 +65,8 @@ func (c *Cluster) check() error {
 		return cli.UsageErrorf("%v", err)
 	}
 	if !nodeForm.MatchString(c.Node) {
-		return cli.UsageErrorf("cluster.node: %.40q: give this node a name of its own of 1 to 32 letters, digits, hyphens and underscores, such as n1", c.Node)
+		return cli.UsageErrorf("cluster.node: %.40q: give this node a name of its own of 1 to 32 letters, digits, hyphens and "+
+			"underscores, such as n1", c.Node)
 	}
 	for node := range c.Peers {
 		if !nodeForm.MatchString(node) {
@@ -76,7 +77,8 @@ func (c *Cluster) check() error {
 		return cli.UsageErrorf("cluster.role: %q is none of worker and gateway", c.Role)
 	}
 	if time.Duration(c.Lease) < leastLease {
-		return cli.UsageErrorf("cluster.lease: %v is too short: use at least %v, so that a slow disk does not make a node lose its endpoints", c.Lease, leastLease)
+		return cli.UsageErrorf("cluster.lease: %v is too short: use at least %v, so that a slow disk does not make a node lose "+
+			"its endpoints", c.Lease, leastLease)
 	}
 	if c.Replicas < 1 || c.Replicas > 5 {
 		return cli.UsageErrorf("cluster.replicas: %d is not a number from 1 to 5", c.Replicas)
@@ -107,13 +109,16 @@ func (c *Cluster) checkMembers() error {
 	names := slices.Sorted(maps.Keys(c.Peers))
 	switch {
 	case c.Gateway() && c.Peers[c.Node] == "":
-		return cli.UsageErrorf("cluster.journal: a gateway that is not in cluster.peers reads the journal from the members: set nats://HOST:PORT with the addresses of their cluster.clients, separated by commas")
+		return cli.UsageErrorf("cluster.journal: a gateway that is not in cluster.peers reads the journal from the members: set " +
+			"nats://HOST:PORT with the addresses of their cluster.clients, separated by commas")
 	case c.Peers[c.Node] == "":
-		return cli.UsageErrorf("cluster.peers: this node, %s, is not in it; it has %s: list all members with the addresses at which the others reach them, the same on all", c.Node, orNone(names))
+		return cli.UsageErrorf("cluster.peers: this node, %s, is not in it; it has %s: list all members with the addresses at "+
+			"which the others reach them, the same on all", c.Node, orNone(names))
 	case len(names) != 1 && len(names) != 3 && len(names) != 5:
 		return cli.UsageErrorf("cluster.peers: it has %d members: use 1, 3 or 5", len(names))
 	case c.TokenFile == "":
-		return cli.UsageErrorf("cluster.token_file: name a file with a secret that all nodes share, of at least %d characters", registry.MinSecretLength)
+		return cli.UsageErrorf("cluster.token_file: name a file with a secret that all nodes share, of at least %d characters",
+			registry.MinSecretLength)
 	}
 	at := map[string]string{}
 	for _, n := range names {
@@ -170,7 +175,8 @@ func (c *Cluster) Token() (string, error) {
 	}
 	secret := strings.TrimSpace(string(b))
 	if len(secret) < registry.MinSecretLength {
-		return "", cli.UsageErrorf("cluster.token_file: %s: the secret has %d characters, at least %d are needed", c.TokenFile, len(secret), registry.MinSecretLength)
+		return "", cli.UsageErrorf("cluster.token_file: %s: the secret has %d characters, at least %d are needed", c.TokenFile,
+			len(secret), registry.MinSecretLength)
 	}
 	return secret, nil
 }

@@ -25,7 +25,8 @@ func TestClusterSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	good := "cluster:\n  name: c1\n  node: n1\n  listen: 127.0.0.1:7001\n  peers: {n1: \"127.0.0.1:7001\", n2: \"127.0.0.1:7002\", n3: \"127.0.0.1:7003\"}\n  token_file: " + secret + "\n"
+	good := "cluster:\n  name: c1\n  node: n1\n  listen: 127.0.0.1:7001\n  peers: {n1: \"127.0.0.1:7001\", n2: " +
+		"\"127.0.0.1:7002\", n3: \"127.0.0.1:7003\"}\n  token_file: " + secret + "\n"
 	c, err := loadConfig(t, good, nil)
 	if err != nil || !c.Cluster.On() || c.Cluster.Gateway() {
 		t.Fatal(c, err)
@@ -57,7 +58,8 @@ func TestClusterSettings(t *testing.T) {
 	} {
 		text := strings.Replace(good, x.old, x.new, 1)
 		_, err := loadConfig(t, text, nil)
-		if text == good || err == nil || !strings.Contains(err.Error(), x.want) || cli.ExitCode(err) != cli.ExitUsage || strings.Contains(err.Error(), "hush") {
+		if text == good || err == nil || !strings.Contains(err.Error(), x.want) || cli.ExitCode(err) != cli.ExitUsage ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: error %v, want one with %q", x.new, err, x.want)
 		}
 	}
@@ -78,7 +80,8 @@ func TestSharedSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	base := "mail: {server: \"localhost:25\", from: a@b.example, username: u, password_file: " + files["a"] + ", recipients: [x.example, y.example]}\n"
+	base := "mail: {server: \"localhost:25\", from: a@b.example, username: u, password_file: " +
+		files["a"] + ", recipients: [x.example, y.example]}\n"
 	differing := func(a, b *Config) (keys []string) {
 		one, other := a.Shared(), b.Shared()
 		for key := range one {
@@ -142,7 +145,8 @@ func TestSharedSettings(t *testing.T) {
 		{fmt.Sprintf(tokens, hash), "tokens: [{name: b, role: app, sha256: " + hash + "}, {name: a, role: admin, sha256: " + hash + "}]\n", ""},
 		{fmt.Sprintf(tokens, hash), fmt.Sprintf(tokens, registry.HashSecret("y")), "tokens"},
 		{fmt.Sprintf(tokens, hash), "", "tokens"},
-		{"endpoints: [{name: city, url: \"http://localhost\"}]\n", "endpoints: [{name: city, url: \"http://localhost\", slot: never}]\n", "endpoints.city"},
+		{"endpoints: [{name: city, url: \"http://localhost\"}]\n", "endpoints: [{name: city, url: \"http://localhost\", slot: " +
+			"never}]\n", "endpoints.city"},
 	} {
 		a, err := loadConfig(t, x.first, nil)
 		if err != nil {

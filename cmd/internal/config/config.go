@@ -76,7 +76,8 @@ func (p Proxies) check() error {
 		case err != nil || prefix.Addr().Is4In6():
 			return cli.UsageErrorf("proxies.networks[%d]: %q is not a network such as 10.0.0.0/8", i, n)
 		case prefix.Bits() == 0:
-			return cli.UsageErrorf("proxies.networks[%d]: in %q everybody is a proxy and could choose an address; list the addresses of the proxies", i, n)
+			return cli.UsageErrorf("proxies.networks[%d]: in %q everybody is a proxy and could choose an address; list the addresses "+
+				"of the proxies", i, n)
 		}
 	}
 	if p.Header != "X-Forwarded-For" && p.Header != "Forwarded" {
@@ -209,8 +210,9 @@ func Default() Config {
 		Data:      "./freshet-data",
 		Retention: Retention{Changes: 10000, Age: registry.Duration(720 * time.Hour), Bytes: 1 << 30},
 		Limits: Limits{Body: 1 << 20, Change: 8 << 20, Reserve: 256 << 20,
-			TokenQueries: 10_000, TokenBytes: 32 << 20, TokenProfiles: 1000, TokenRate: 100, AddressConnections: 1000, Rules: 50_000, TokenRules: 10_000,
-			RuleRows: 1000, RuleReceivers: 10, TokenReceivers: 10_000, TokenWebhooks: 1000},
+			TokenQueries: 10_000, TokenBytes: 32 << 20, TokenProfiles: 1000, TokenRate: 100, AddressConnections: 1000, Rules: 50_000,
+			TokenRules: 10_000,
+			RuleRows:   1000, RuleReceivers: 10, TokenReceivers: 10_000, TokenWebhooks: 1000},
 		Mail:    Mail{Security: "starttls"},
 		Proxies: Proxies{Header: "X-Forwarded-For"},
 		Log:     Log{Level: "info", Format: "auto"},
@@ -268,8 +270,10 @@ func (c *Config) Check() error {
 	if c.Limits.Body != 0 && c.Limits.Body < 1<<10 {
 		return cli.UsageErrorf("limits.body: must be at least 1KiB, so that queries can be registered; 0 is no limit")
 	}
-	for key, n := range map[string]int{"queries": c.Limits.Queries, "connections": c.Limits.Connections, "token_queries": c.Limits.TokenQueries,
-		"token_profiles": c.Limits.TokenProfiles, "token_rate": c.Limits.TokenRate, "address_connections": c.Limits.AddressConnections, "rules": c.Limits.Rules, "token_rules": c.Limits.TokenRules,
+	for key, n := range map[string]int{"queries": c.Limits.Queries, "connections": c.Limits.Connections,
+		"token_queries":  c.Limits.TokenQueries,
+		"token_profiles": c.Limits.TokenProfiles, "token_rate": c.Limits.TokenRate, "address_connections": c.Limits.AddressConnections,
+		"rules": c.Limits.Rules, "token_rules": c.Limits.TokenRules,
 		"rule_rows": c.Limits.RuleRows, "rule_receivers": c.Limits.RuleReceivers,
 		"token_receivers": c.Limits.TokenReceivers, "token_webhooks": c.Limits.TokenWebhooks} {
 		if n < 0 {
@@ -374,7 +378,8 @@ func (c *Config) checkEndpoints() error {
 		}
 		seen[e.Name] = true
 		if c.Contact == "" && !privateURL(e.URL) {
-			return cli.UsageErrorf("endpoints[%d]: %s is not on a private network: set contact (a mailto: or web address) so that its operators can reach you", i, e.Name)
+			return cli.UsageErrorf("endpoints[%d]: %s is not on a private network: set contact (a mailto: or web address) so that "+
+				"its operators can reach you", i, e.Name)
 		}
 	}
 	return nil
@@ -391,7 +396,8 @@ func privateURL(raw string) bool {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast()
 	}
-	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")
+	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") ||
+		strings.HasSuffix(host, ".internal")
 }
 
 // Safe returns an error if clients beyond this machine could reach a server without
@@ -449,11 +455,13 @@ func inSeconds(_ []string, a slog.Attr) slog.Attr {
 func endpointFlag(s string) (registry.Endpoint, error) {
 	name, u, ok := strings.Cut(s, "=")
 	if !ok || name == "" || u == "" {
-		hint := fmt.Sprintf(", such as coins=http://127.0.0.1:3030/sparql. For these endpoints there are packs: %s; start the server, and run 'freshet endpoint add --pack NAME'",
+		hint := fmt.Sprintf(", such as coins=http://127.0.0.1:3030/sparql. For these endpoints there are packs: %s; start the "+
+			"server, and run 'freshet endpoint add --pack NAME'",
 			strings.Join(pack.Names(), ", "))
 		if p, err := pack.Find(registry.Nearest(s, pack.Names())); err == nil {
 			e, _ := p.Endpoint() // a test reads all of them
-			hint = fmt.Sprintf(", such as %s=%s; with its settings as well: start the server, and run 'freshet endpoint add --pack %s'", p.Name, e.URL, p.Name)
+			hint = fmt.Sprintf(", such as %s=%s; with its settings as well: start the server, and run 'freshet endpoint add --pack %s'",
+				p.Name, e.URL, p.Name)
 		}
 		return registry.Endpoint{}, cli.UsageErrorf("--endpoint takes NAME=URL, not %q%s", s, hint)
 	}

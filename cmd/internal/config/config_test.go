@@ -67,7 +67,9 @@ endpoints:
     headers: {X-Key: abc}
     auth: {basic: {username: u, password_file: /run/secret}}
 retention: {changes: 500, age: 24h, bytes: 10MiB}
-limits: {queries: 100, body: 64KiB, connections: 50, change: 1MiB, reserve: 1GiB, token_queries: 1, token_bytes: 2MiB, token_profiles: 3, token_rate: 4, address_connections: 5, rules: 6, token_rules: 7, rule_rows: 8, rule_receivers: 9, token_receivers: 10, token_webhooks: 11}
+limits: {queries: 100, body: 64KiB, connections: 50, change: 1MiB, reserve: 1GiB, token_queries: 1, token_bytes: 2MiB, ` +
+	`token_profiles: 3, token_rate: 4, address_connections: 5, rules: 6, token_rules: 7, rule_rows: 8, rule_receivers: 9, ` +
+	`token_receivers: 10, token_webhooks: 11}
 websub: {allow_callback_networks: ["127.0.0.0/8"]}
 log: {level: debug, format: json}
 `
@@ -79,7 +81,8 @@ func TestConfigFile(t *testing.T) {
 	}
 	want := registry.Endpoint{
 		Name: "city", URL: "http://127.0.0.1:3030/sparql", Slot: "@every 10s", Budget: registry.Duration(5 * time.Second), Policy: "rr",
-		Rule: "strict", FallbackPolicy: "rr", ProfileShare: 0.25, Merge: "off", TimeoutParam: "timeout", AllowService: true, OwnServices: []string{"wikibase:label"}, AllowPublic: true, Concurrency: 2,
+		Rule: "strict", FallbackPolicy: "rr", ProfileShare: 0.25, Merge: "off", TimeoutParam: "timeout", AllowService: true,
+		OwnServices: []string{"wikibase:label"}, AllowPublic: true, Concurrency: 2,
 		Timeout: registry.Duration(20 * time.Second), MinGap: registry.Duration(100 * time.Millisecond),
 		Blackout: []registry.Blackout{{Start: "0 2 * * *", For: registry.Duration(time.Hour)}}, MaxRows: 10000, MaxBytes: 16 << 20,
 		DefaultGraphURI: []string{"http://g.example/"}, Headers: map[string]string{"X-Key": "abc"},
@@ -94,8 +97,10 @@ func TestConfigFile(t *testing.T) {
 	if got := c.Tokens[0].SHA256; got != strings.ToLower(got) {
 		t.Errorf("the hash of a token is kept as %q, want lower case", got)
 	}
-	if c.Retention != (Retention{500, registry.Duration(24 * time.Hour), 10 << 20}) || c.Limits != (Limits{Queries: 100, Body: 64 << 10, Connections: 50, Change: 1 << 20, Reserve: 1 << 30,
-		TokenQueries: 1, TokenBytes: 2 << 20, TokenProfiles: 3, TokenRate: 4, AddressConnections: 5, Rules: 6, TokenRules: 7, RuleRows: 8, RuleReceivers: 9, TokenReceivers: 10, TokenWebhooks: 11}) {
+	if c.Retention != (Retention{500, registry.Duration(24 * time.Hour), 10 << 20}) ||
+		c.Limits != (Limits{Queries: 100, Body: 64 << 10, Connections: 50, Change: 1 << 20, Reserve: 1 << 30,
+			TokenQueries: 1, TokenBytes: 2 << 20, TokenProfiles: 3, TokenRate: 4, AddressConnections: 5, Rules: 6, TokenRules: 7,
+			RuleRows: 8, RuleReceivers: 9, TokenReceivers: 10, TokenWebhooks: 11}) {
 		t.Errorf("retention %v, limits %v", c.Retention, c.Limits)
 	}
 }
@@ -152,14 +157,17 @@ func TestConfigPrecedenceOfAll(t *testing.T) {
 			}
 		}
 	}
-	if c, err := loadConfig(t, "\ufeffcontact: mailto:a@x.example\n", nil); err != nil || shownAs(c, "contact") != "mailto:a@x.example | "+fromFile {
+	if c, err := loadConfig(t, "\ufeffcontact: mailto:a@x.example\n", nil); err != nil ||
+		shownAs(c, "contact") != "mailto:a@x.example | "+fromFile {
 		t.Errorf("after a byte order mark: %v", err)
 	}
-	c, err := loadConfig(t, "endpoints: [{name: a, url: http://127.0.0.1:1/, budget: 3s}]\n", nil, "--endpoint", "a=http://127.0.0.1:2/", "--endpoint", "b=http://127.0.0.1:3/")
+	c, err := loadConfig(t, "endpoints: [{name: a, url: http://127.0.0.1:1/, budget: 3s}]\n", nil, "--endpoint",
+		"a=http://127.0.0.1:2/", "--endpoint", "b=http://127.0.0.1:3/")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Endpoints) != 2 || c.Endpoints[0].URL != "http://127.0.0.1:2/" || c.Endpoints[0].Budget.String() != "3s" || c.Endpoints[1].Name != "b" {
+	if len(c.Endpoints) != 2 || c.Endpoints[0].URL != "http://127.0.0.1:2/" || c.Endpoints[0].Budget.String() != "3s" ||
+		c.Endpoints[1].Name != "b" {
 		t.Errorf("endpoints of file and flags: %+v", c.Endpoints)
 	}
 }
@@ -180,27 +188,35 @@ func TestConfigErrors(t *testing.T) {
 		{"unknown key", "listen: 127.0.0.1:1\nlissten: x\n", "[2:1]"},
 		{"unknown key of an endpoint", "endpoints:\n  - name: a\n    url: http://127.0.0.1/\n    slots: x\n", "[4:5]"},
 		{"bare number for a duration", "endpoints:\n  - {name: a, url: http://127.0.0.1/, budget: 10}\n", "line 2: \"10\" is not a duration"},
-		{"no budget", "endpoints:\n  - {name: a, url: http://127.0.0.1/}\n  - {name: b, url: http://127.0.0.1/, budget: 0s}\n", "endpoints[1] (b): "},
+		{"no budget", "endpoints:\n  - {name: a, url: http://127.0.0.1/}\n  - {name: b, url: http://127.0.0.1/, budget: 0s}\n",
+			"endpoints[1] (b): "},
 		{"fraction", "limits: {token_rate: 0.5}\n", "line 1: \"0.5\" is not a whole number"},
-		{"fraction of an endpoint", "endpoints:\n  - {name: a, url: http://127.0.0.1/, budget: 1s, concurrency: 1.5}\n", "line 2: \"1.5\" is not a whole number"},
+		{"fraction of an endpoint", "endpoints:\n  - {name: a, url: http://127.0.0.1/, budget: 1s, concurrency: 1.5}\n",
+			"line 2: \"1.5\" is not a whole number"},
 		{"bad size", "limits: {body: lots}\n", "line 1: \"lots\" is not a size"},
 		{"no port", "listen: localhost\n", "host:port"},
 		{"name with a NUL", "tokens: [{name: \"a\\0b\", role: app, sha256: \"" + strings.Repeat("a", 64) + "\"}]\n", "tokens[0].name"},
-		{"endless name", "tokens: [{name: " + strings.Repeat("a", 65) + ", role: app, sha256: \"" + strings.Repeat("a", 64) + "\"}]\n", "tokens[0].name"},
+		{"endless name", "tokens: [{name: " + strings.Repeat("a", 65) + ", role: app, sha256: \"" + strings.Repeat("a", 64) + "\"}]\n",
+			"tokens[0].name"},
 		{"no name", "tokens: [{role: app, sha256: \"" + strings.Repeat("a", 64) + "\"}]\n", "tokens[0].name"},
 		{"bad role", "tokens: [{name: a, role: root, sha256: \"" + strings.Repeat("a", 64) + "\"}]\n", "tokens[0].role"},
 		{"short hash", "tokens: [{name: a, role: app, sha256: abc}]\n", "tokens[0].sha256"},
-		{"two endpoints of one name", "endpoints:\n  - {name: a, url: http://127.0.0.1/}\n  - {name: a, url: http://127.0.0.2/}\n", "endpoints[1]"},
+		{"two endpoints of one name", "endpoints:\n  - {name: a, url: http://127.0.0.1/}\n  - {name: a, url: http://127.0.0.2/}\n",
+			"endpoints[1]"},
 		{"public endpoint without contact", "endpoints: [{name: w, url: https://query.wikidata.org/sparql}]\n", "contact"},
 		{"bad network", "websub: {allow_callback_networks: [everywhere]}\n", "allow_callback_networks[0]"},
 		{"mail server without a port", "mail: {server: mail.example.org, from: a@example.org, recipients: [example.org]}\n", "mail.server"},
-		{"mail server with the name of a port", "mail: {server: \"mail.example.org:smtp\", from: a@example.org, recipients: [example.org]}\n", "mail.server"},
+		{"mail server with the name of a port", "mail: {server: \"mail.example.org:smtp\", from: a@example.org, recipients: " +
+			"[example.org]}\n", "mail.server"},
 		{"mail server without a host", "mail: {server: \":25\", from: a@example.org, recipients: [example.org]}\n", "mail.server"},
 		{"mail without a sender", "mail: {server: \"127.0.0.1:25\", recipients: [example.org]}\n", "mail.from"},
 		{"mail without recipients", "mail: {server: \"127.0.0.1:25\", from: a@example.org}\n", "mail.recipients"},
-		{"unknown security of mail", "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], security: ssl}\n", "mail.security"},
-		{"mail with half a sign-in", "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], username: u}\n", "password_file"},
-		{"mail without its password", "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], username: u, password_file: /nowhere/p}\n", "mail.password_file"},
+		{"unknown security of mail", "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], " +
+			"security: ssl}\n", "mail.security"},
+		{"mail with half a sign-in", "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], username: u}\n",
+			"password_file"},
+		{"mail without its password", "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], username: " +
+			"u, password_file: /nowhere/p}\n", "mail.password_file"},
 		{"public URL with a query", "public_url: http://a.example/?x=1\n", "public_url"},
 		{"no network", "proxies: {networks: [10.0.0.1]}\n", "proxies.networks[0]"},
 		{"another header", "proxies: {header: Via}\n", "proxies.header"},
@@ -216,7 +232,8 @@ func TestConfigErrors(t *testing.T) {
 		{"key of another place", "token: x\n", "at this place: it belongs to endpoints.auth.bearer"},
 		{"misspelt key of an endpoint", "endpoints:\n  - name: a\n    url: http://127.0.0.1/\n    bugdet: 1s\n", `did you mean "budget"?`},
 		{"a key like no other", "colour: red\n", "config print"},
-		{"text for a number", "endpoints:\n  - name: a\n    url: http://127.0.0.1/\n    concurrency: many\n", "line 4: \"many\" is not a whole number"},
+		{"text for a number", "endpoints:\n  - name: a\n    url: http://127.0.0.1/\n    concurrency: many\n",
+			"line 4: \"many\" is not a whole number"},
 		{"two documents", "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n", "second document"},
 		{"no directory", "data: \"\"\n", "data:"},
 		{"no such port", "listen: 127.0.0.1:99999\n", "port"},
@@ -266,10 +283,14 @@ func TestConfigEnvironment(t *testing.T) {
 		"proxies.networks": "10.0.0.0/8", "proxies.header": "Forwarded",
 		"origins": "https://a.example", "retention.changes": "5", "retention.age": "1h0m0s", "retention.bytes": "1MiB",
 		"limits.queries": "6", "limits.body": "2MiB", "limits.connections": "7", "limits.change": "3MiB", "limits.reserve": "4MiB",
-		"limits.token_queries": "8", "limits.token_bytes": "5MiB", "limits.token_profiles": "9", "limits.token_rate": "10", "limits.address_connections": "11", "limits.rules": "12", "limits.token_rules": "13", "limits.rule_rows": "14", "limits.rule_receivers": "15", "limits.token_receivers": "16", "limits.token_webhooks": "17",
+		"limits.token_queries": "8", "limits.token_bytes": "5MiB", "limits.token_profiles": "9", "limits.token_rate": "10",
+		"limits.address_connections": "11", "limits.rules": "12", "limits.token_rules": "13", "limits.rule_rows": "14",
+		"limits.rule_receivers": "15", "limits.token_receivers": "16", "limits.token_webhooks": "17",
 		"websub.allow_callback_networks": "10.0.0.0/8", "log.level": "warn", "log.format": "json",
-		"mail.server": "127.0.0.1:25", "mail.from": "a@x.example", "mail.username": "u", "mail.password_file": password, "mail.security": "tls", "mail.recipients": "x.example", "mail.visitors": "18",
-		"cluster.name": "c", "cluster.node": "n1", "cluster.listen": "127.0.0.1:7001", "cluster.clients": "127.0.0.1:7002", "cluster.journal": "nats://127.0.0.1:4222",
+		"mail.server": "127.0.0.1:25", "mail.from": "a@x.example", "mail.username": "u", "mail.password_file": password,
+		"mail.security": "tls", "mail.recipients": "x.example", "mail.visitors": "18",
+		"cluster.name": "c", "cluster.node": "n1", "cluster.listen": "127.0.0.1:7001", "cluster.clients": "127.0.0.1:7002",
+		"cluster.journal":  "nats://127.0.0.1:4222",
 		"cluster.replicas": "1", "cluster.token_file": secret, "cluster.role": "gateway", "cluster.lease": "20s",
 	}
 	env := map[string]string{}
@@ -281,7 +302,8 @@ func TestConfigEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range c.Shown() {
-		if s.Key == "tokens" || s.Key == "endpoints" || s.Key == "feeds" || strings.Contains(s.Key, "tls.") || s.Key == "cluster.peers" || s.Key == "cluster.api" {
+		if s.Key == "tokens" || s.Key == "endpoints" || s.Key == "feeds" || strings.Contains(s.Key, "tls.") ||
+			s.Key == "cluster.peers" || s.Key == "cluster.api" {
 			continue
 		}
 		if s.Value != values[s.Key] || s.From != fromEnv {
@@ -293,7 +315,8 @@ func TestConfigEnvironment(t *testing.T) {
 		t.Errorf("not shown: %v", values)
 	}
 	for name, bad := range map[string]string{"FRESHET_LIMITS_QUERIES": "many", "FRESHET_RETENTION_AGE": "5", "FRESHET_LIMITS_BODY": "big"} {
-		if _, err := loadConfig(t, "", map[string]string{name: bad}); err == nil || !strings.Contains(err.Error(), name) || cli.ExitCode(err) != cli.ExitUsage {
+		if _, err := loadConfig(t, "", map[string]string{name: bad}); err == nil || !strings.Contains(err.Error(), name) ||
+			cli.ExitCode(err) != cli.ExitUsage {
 			t.Errorf("%s=%s: %v, want an error that names it", name, bad, err)
 		}
 	}
@@ -377,7 +400,9 @@ func TestExampleFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
-	if d := cmp.Diff([]any{want.Listen, want.Data, want.Retention, want.Limits, want.Log, want.Cluster.Journal, want.Cluster.Replicas, want.Cluster.Role, want.Cluster.Lease}, []any{c.Listen, c.Data, c.Retention, c.Limits, c.Log, c.Cluster.Journal, c.Cluster.Replicas, c.Cluster.Role, c.Cluster.Lease}); d != "" {
+	if d := cmp.Diff([]any{want.Listen, want.Data, want.Retention, want.Limits, want.Log, want.Cluster.Journal,
+		want.Cluster.Replicas, want.Cluster.Role, want.Cluster.Lease}, []any{c.Listen, c.Data, c.Retention, c.Limits, c.Log,
+		c.Cluster.Journal, c.Cluster.Replicas, c.Cluster.Role, c.Cluster.Lease}); d != "" {
 		t.Errorf("defaults (-want +got):\n%s", d)
 	}
 	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1:3030/sparql"}.WithDefaults()
@@ -397,9 +422,11 @@ origins: ["https://a.example"]
 tokens: [{name: ops, role: admin, sha256: "%064d"}]
 endpoints:
   - {name: "true", url: "http://127.0.0.1:3030/sparql", blackout: [{start: "0 2 * * *", for: 1h}], headers: {X-Key: hush}}
-  - {name: a.b, url: "http://127.0.0.1:3031/sparql", auth: {basic: {username: u, password_file: /run/secret}}, default_graph_uri: ["http://g/1"]}
+  - {name: a.b, url: "http://127.0.0.1:3031/sparql", auth: {basic: {username: u, password_file: /run/secret}}, ` +
+		`default_graph_uri: ["http://g/1"]}
 `
-	c, err := loadConfig(t, fmt.Sprintf(file, 7), map[string]string{"FRESHET_LIMITS_BODY": "2MiB"}, "--contact", "mailto:ops@example.org", "--endpoint", "a.b=http://127.0.0.1:3032/sparql")
+	c, err := loadConfig(t, fmt.Sprintf(file, 7), map[string]string{"FRESHET_LIMITS_BODY": "2MiB"}, "--contact",
+		"mailto:ops@example.org", "--endpoint", "a.b=http://127.0.0.1:3032/sparql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -410,8 +437,10 @@ endpoints:
 			got = append(got, strings.TrimSpace(l))
 		}
 	}
-	want := []string{"listen: 127.0.0.1:9999  # file", "contact: mailto:ops@example.org  # flag", "- name: ops  # file", "origins:  # file", "- name: \"true\"  # file",
-		"url: http://127.0.0.1:3030/sparql  # file", "blackout:  # file", "X-Key: (set)  # file", "- name: a.b  # file", "url: http://127.0.0.1:3032/sparql  # flag",
+	want := []string{"listen: 127.0.0.1:9999  # file", "contact: mailto:ops@example.org  # flag", "- name: ops  # file",
+		"origins:  # file", "- name: \"true\"  # file",
+		"url: http://127.0.0.1:3030/sparql  # file", "blackout:  # file", "X-Key: (set)  # file", "- name: a.b  # file",
+		"url: http://127.0.0.1:3032/sparql  # flag",
 		"default_graph_uri:  # file", "username: u  # file", "password_file: /run/secret  # secret file", "body: 2MiB  # environment"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s\n%s", d, text)

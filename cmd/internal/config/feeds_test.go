@@ -10,7 +10,8 @@ import (
 
 // A wrong feed is named, with its setting and what to do about it.
 func TestFeedSettings(t *testing.T) {
-	const good = "feeds:\n- name: main\n  kind: wikimedia\n  url: https://stream.example.org/v2\n  contact: mailto:a@example.org\n  since: 2026-01-01T00:00:00Z\n  silence: 10m\n"
+	const good = "feeds:\n- name: main\n  kind: wikimedia\n  url: https://stream.example.org/v2\n  contact: " +
+		"mailto:a@example.org\n  since: 2026-01-01T00:00:00Z\n  silence: 10m\n"
 	c, err := loadConfig(t, good, nil)
 	if err != nil || len(c.Feeds) != 1 || c.Feeds[0].Kind != feed.Wikimedia || c.Feeds[0].Since.IsZero() {
 		t.Fatal(c, err)
@@ -36,7 +37,8 @@ func TestFeedSettings(t *testing.T) {
 	if err != nil || c.Feeds[0].Headers["X-Key"] != "hush" || strings.Contains(c.String(), "hush") || !strings.Contains(c.String(), "X-Key") {
 		t.Error(c, err)
 	}
-	if _, err := loadConfig(t, strings.Replace("contact: mailto:a@example.org\n"+good, "  contact: mailto:a@example.org\n", "", 1), nil); err != nil {
+	if _, err := loadConfig(t, strings.Replace("contact: mailto:a@example.org\n"+good, "  contact: mailto:a@example.org\n", "", 1),
+		nil); err != nil {
 		t.Errorf("the server's contact does not stand in: %v", err)
 	}
 }

@@ -242,7 +242,8 @@ func (c *Config) readEnv(getenv func(string) string) error {
 		return err
 	}
 	if utf8.RuneCountInString(secret) < registry.MinSecretLength {
-		return cli.UsageErrorf("FRESHET_ADMIN_TOKEN: at least %d characters; 'freshet token add --local admin' makes a good one", registry.MinSecretLength)
+		return cli.UsageErrorf("FRESHET_ADMIN_TOKEN: at least %d characters; 'freshet token add --local admin' makes a good one",
+			registry.MinSecretLength)
 	}
 	c.Tokens = slices.DeleteFunc(c.Tokens, func(t registry.Token) bool { return t.Name == "admin" })
 	c.Tokens = append(c.Tokens, registry.Token{Name: "admin", Role: registry.RoleAdmin, SHA256: registry.HashSecret(secret)})
@@ -250,7 +251,8 @@ func (c *Config) readEnv(getenv func(string) string) error {
 }
 
 // otherVariables are those that set no key of the configuration.
-var otherVariables = []string{"FRESHET_CONFIG", "FRESHET_ADMIN_TOKEN", "FRESHET_ADMIN_TOKEN_FILE", "FRESHET_SERVER", "FRESHET_TOKEN", "FRESHET_TOKEN_FILE", local.EngineEnv}
+var otherVariables = []string{"FRESHET_CONFIG", "FRESHET_ADMIN_TOKEN", "FRESHET_ADMIN_TOKEN_FILE", "FRESHET_SERVER",
+	"FRESHET_TOKEN", "FRESHET_TOKEN_FILE", local.EngineEnv}
 
 // warnOfUnknown names the FRESHET_… variables that have no effect. Kubernetes itself sets some
 // for a service of the name freshet, and tests have theirs.

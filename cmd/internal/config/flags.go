@@ -26,7 +26,8 @@ func (s *Flags) Register(c *cobra.Command) {
 	f.StringArrayVar(&s.endpoints, "endpoint", nil, "endpoint as NAME=URL; may be given several times")
 	f.StringVar(&s.flags.Log.Level, "log-level", d.Log.Level, "debug, info, warn or error")
 	f.StringVar(&s.flags.Log.Format, "log-format", d.Log.Format, "auto, text or json")
-	f.BoolVar(&s.flags.Insecure, "insecure", false, "serve without tokens beyond loopback and behind proxies: everyone who reaches the server may do everything")
+	f.BoolVar(&s.flags.Insecure, "insecure", false, "serve without tokens beyond loopback and behind proxies: everyone who "+
+		"reaches the server may do everything")
 	s.set = f.Changed
 }
 

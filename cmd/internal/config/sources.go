@@ -101,7 +101,8 @@ func (c *Config) Shown() []ui.Setting {
 	var out []ui.Setting
 	flatten("", tree, func(key, value string) {
 		from, set := c.Sources[key]
-		if of := strings.HasPrefix(key, "endpoints."); !set && (of || strings.HasPrefix(key, "tokens.") || strings.HasPrefix(key, "feeds.")) || of && strings.HasSuffix(key, ".name") {
+		if of := strings.HasPrefix(key, "endpoints."); !set && (of || strings.HasPrefix(key, "tokens.") || strings.HasPrefix(key,
+			"feeds.")) || of && strings.HasSuffix(key, ".name") {
 			return
 		}
 		if !set {

@@ -19,7 +19,8 @@ tokens: [{name: ops, role: admin, sha256: "`+strings.Repeat("ab", 32)+`"}]
 endpoints:
   - {name: city, url: "http://127.0.0.1:3030/sparql", budget: 5s, auth: {basic: {username: u, password: hush}}, headers: {X-Key: hush}}
   - {name: still, url: "http://127.0.0.1:3031/sparql", auth: {bearer: {token_file: /run/secret}}}
-`, map[string]string{"FRESHET_CONTACT": "mailto:env@example.org", "FRESHET_ADMIN_TOKEN": "hush, this is a secret", "FRESHET_LOG_LEVEL": "warn"},
+`, map[string]string{"FRESHET_CONTACT": "mailto:env@example.org", "FRESHET_ADMIN_TOKEN": "hush, this is a secret",
+		"FRESHET_LOG_LEVEL": "warn"},
 		"--listen", "127.0.0.1:7777", "--endpoint", "more=http://127.0.0.1:3032/sparql")
 	if err != nil {
 		t.Fatal(err)
@@ -35,11 +36,14 @@ endpoints:
 		got[s.Key] = s.Value + " | " + s.From
 	}
 	want := map[string]string{
-		"listen": "127.0.0.1:7777 | flag", "contact": "mailto:env@example.org | environment", "log.level": "warn | environment", "log.format": "auto | default",
+		"listen": "127.0.0.1:7777 | flag", "contact": "mailto:env@example.org | environment", "log.level": "warn | environment",
+		"log.format":     "auto | default",
 		"limits.queries": "7 | file", "limits.body": "1MiB | default", "origins": "https://a.example; https://b.example | file",
-		"public_url": "http://127.0.0.1:7777 | default", "tokens.ops": "admin, its hash is not shown | file", "tokens.admin": "admin, its hash is not shown | environment",
-		"endpoints.city.budget": "5s | file", "endpoints.city.auth.basic.username": "u | file", "endpoints.still.auth.bearer.token_file": "/run/secret | secret file",
-		"endpoints.more.url": "http://127.0.0.1:3032/sparql | flag",
+		"public_url": "http://127.0.0.1:7777 | default", "tokens.ops": "admin, its hash is not shown | file",
+		"tokens.admin":          "admin, its hash is not shown | environment",
+		"endpoints.city.budget": "5s | file", "endpoints.city.auth.basic.username": "u | file",
+		"endpoints.still.auth.bearer.token_file": "/run/secret | secret file",
+		"endpoints.more.url":                     "http://127.0.0.1:3032/sparql | flag",
 	}
 	for key, w := range want {
 		if got[key] != w {

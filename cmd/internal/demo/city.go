@@ -46,7 +46,8 @@ func (d demo) serveCity(ctx context.Context, w *cli.Env, town *city.City) (*demo
 		return s, err
 	}
 	handler := local.Handler(e, local.HandlerOptions{AllowUpdate: true, Logger: log})
-	for name, h := range map[string]http.Handler{cityEndpoint: handler, archiveEndpoint: handler, partnerEndpoint: &unreliable{Handler: handler, since: time.Now()}} {
+	for name, h := range map[string]http.Handler{cityEndpoint: handler, archiveEndpoint: handler,
+		partnerEndpoint: &unreliable{Handler: handler, since: time.Now()}} {
 		served, err := local.Listen(ctx, "127.0.0.1:0", h)
 		if err != nil {
 			return s, err
@@ -106,7 +107,8 @@ func (d demo) endpoints(urls map[string]string) []registry.Endpoint {
 		return registry.Duration(most)
 	}
 	return []registry.Endpoint{
-		{Name: cityEndpoint, URL: urls[cityEndpoint], Slot: d.slot, Budget: budget(2 * time.Second), Policy: "mrsf:p", FallbackPolicy: "ttl:max=4:reset"},
+		{Name: cityEndpoint, URL: urls[cityEndpoint], Slot: d.slot, Budget: budget(2 * time.Second), Policy: "mrsf:p",
+			FallbackPolicy: "ttl:max=4:reset"},
 		{Name: archiveEndpoint, URL: urls[archiveEndpoint], Slot: d.slot, Budget: budget(60 * time.Millisecond), Policy: "hybrid"},
 		{Name: partnerEndpoint, URL: urls[partnerEndpoint], Slot: d.slot, Budget: budget(time.Second), Policy: "rr"},
 	}
@@ -237,5 +239,6 @@ func (d demo) hook(ctx context.Context, srv *server.Server, service string) erro
 			}
 		}
 	}
-	return srv.Call(ctx, http.MethodPost, "/v1/webhooks", map[string]string{"query": "late-departures", "name": demoHook, "url": service + "/departures"}, nil)
+	return srv.Call(ctx, http.MethodPost, "/v1/webhooks", map[string]string{"query": "late-departures", "name": demoHook,
+		"url": service + "/departures"}, nil)
 }

@@ -208,7 +208,8 @@ func (r Line) addRule(db *store.DB, names map[string]bool) error {
 		return fmt.Errorf("rule %s: %w", x.Name, err)
 	}
 	first := new(registry.RuleState).Since(new(registry.RuleState))
-	if err := db.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{x}, States: map[string]*registry.RuleChange{x.ID: first}}); err != nil {
+	if err := db.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{x},
+		States: map[string]*registry.RuleChange{x.ID: first}}); err != nil {
 		return err
 	}
 	names[x.Caller+" "+x.Name] = true

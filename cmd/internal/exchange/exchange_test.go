@@ -75,7 +75,8 @@ func TestImportAnalyses(t *testing.T) {
 	if err != nil || n != (Counts{Added: 2, Refused: 8}) {
 		t.Errorf("%+v, %v\n%s", n, err, said.String())
 	}
-	for _, want := range []string{"line 1: query q_", "line 2: ", "allow_service", "line 3: ", "line 4: ", "line 5: ", "no endpoint nowhere", "line 6: ", "line 7: ", "line 8: "} {
+	for _, want := range []string{"line 1: query q_", "line 2: ", "allow_service", "line 3: ", "line 4: ", "line 5: ",
+		"no endpoint nowhere", "line 6: ", "line 7: ", "line 8: "} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("no %q in\n%s", want, said.String())
 		}

@@ -126,7 +126,8 @@ func (r *release) deb(pkg debPackage, arch, program string) error {
 	t.write(docs+"copyright", []byte(copyright), 0o644)
 	t.write("usr/share/lintian/overrides/"+pkg.name, fmt.Appendf(nil, overrides, pkg.name), 0o644)
 	version := debVersion(r.version)
-	t.write(docs+"changelog.Debian", fmt.Appendf(nil, "%s (%s) stable; urgency=medium\n\n  * Freshet %s. What changed is in changelog.gz.\n\n -- %s  %s\n",
+	t.write(docs+"changelog.Debian", fmt.Appendf(nil, "%s (%s) stable; urgency=medium\n\n  * Freshet %s. What changed is in "+
+		"changelog.gz.\n\n -- %s  %s\n",
 		pkg.name, version, r.version, maintainer, r.time.Format(time.RFC1123Z)), 0o644)
 	t.each(func(path string) error { return compress(root, path) })
 	var sums strings.Builder

@@ -102,7 +102,8 @@ func (m machine) install(deb string) {
 func (m machine) as(user string, env []string, line string) *clitest.Process {
 	m.t.Helper()
 	args := append(m.enter[1:len(m.enter):len(m.enter)], env...)
-	args = append(args, "setpriv", "--reuid="+user, "--regid="+strings.TrimSpace(m.run("id -g "+user)), "--clear-groups", "--no-new-privs", "sh", "-c", "umask 077; exec "+line)
+	args = append(args, "setpriv", "--reuid="+user, "--regid="+strings.TrimSpace(m.run("id -g "+user)), "--clear-groups",
+		"--no-new-privs", "sh", "-c", "umask 077; exec "+line)
 	return clitest.Start(m.t, m.enter[0], args...)
 }
 
@@ -120,7 +121,8 @@ func (m machine) service() *clitest.Process {
 	if setting("Type") != "notify" || setting("User") != setting("Group") || "/var/lib/"+setting("StateDirectory") != "/var/lib/freshet" {
 		m.t.Errorf("the unit is\n%s", unit)
 	}
-	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: fmt.Sprintf("@freshet-test-%d-%d", os.Getpid(), time.Now().UnixNano()), Net: "unixgram"})
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: fmt.Sprintf("@freshet-test-%d-%d", os.Getpid(),
+		time.Now().UnixNano()), Net: "unixgram"})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -182,19 +184,23 @@ func TestLongDebianPackage(t *testing.T) {
 	if got := m.run("freshet version"); !strings.HasPrefix(got, "freshet "+testVersion+" (") {
 		t.Errorf("the package has %s", got)
 	}
-	if got, want := m.run("stat -c '%n %U:%G %a' /var/lib/freshet /etc/freshet"), "/var/lib/freshet freshet:freshet 750\n/etc/freshet root:freshet 750\n"; got != want {
+	if got, want := m.run("stat -c '%n %U:%G %a' /var/lib/freshet /etc/freshet"),
+		"/var/lib/freshet freshet:freshet 750\n/etc/freshet root:freshet 750\n"; got != want {
 		t.Errorf("the directories are\n%s, not\n%s", got, want)
 	}
 	m.run("test -L /etc/systemd/system/multi-user.target.wants/freshet.service")
 	m.run("freshet config check --config /etc/freshet/freshet.yaml")
-	m.run("for p in freshet freshet-serve; do test -s /usr/share/man/man1/$p.1.gz; done; test -s /usr/share/bash-completion/completions/freshet")
+	m.run("for p in freshet freshet-serve; do test -s /usr/share/man/man1/$p.1.gz; done; test -s " +
+		"/usr/share/bash-completion/completions/freshet")
 	m.run("test ! -e /usr/bin/freshet-bench && test ! -e /usr/share/man/man1/freshet-bench-study.1.gz")
 	m.install(one(t, dist(t), "freshet-bench_*.deb"))
-	m.run("freshet-bench --help && freshet bench study --help && test -s /usr/share/man/man1/freshet-bench-study.1.gz && dpkg -P freshet-bench && test ! -e /usr/share/doc/freshet-bench")
+	m.run("freshet-bench --help && freshet bench study --help && test -s /usr/share/man/man1/freshet-bench-study.1.gz && dpkg " +
+		"-P freshet-bench && test ! -e /usr/share/doc/freshet-bench")
 
 	// The embedded engine is the one of the package: this user has no other.
 	source := m.as("daemon", nil, "/usr/bin/freshet sparql --listen 127.0.0.1:0")
-	resp, err := http.PostForm(source.Url, url.Values{"update": {`INSERT DATA { <http://example.org/a> <http://www.w3.org/2000/01/rdf-schema#label> "A" }`}})
+	resp, err := http.PostForm(source.Url, url.Values{"update": {`INSERT DATA { <http://example.org/a> ` +
+		`<http://www.w3.org/2000/01/rdf-schema#label> "A" }`}})
 	if err != nil || resp.StatusCode >= 300 {
 		t.Fatalf("update: %v, %v", resp, err)
 	}
@@ -237,9 +243,11 @@ func TestLongDebianPackage(t *testing.T) {
 	}
 
 	m.run("dpkg -r freshet")
-	m.run("test ! -e /usr/bin/freshet && test ! -e /lib/systemd/system/freshet.service && test -s /var/lib/freshet/freshet.db && grep -q edited /etc/freshet/freshet.yaml")
+	m.run("test ! -e /usr/bin/freshet && test ! -e /lib/systemd/system/freshet.service && test -s /var/lib/freshet/freshet.db " +
+		"&& grep -q edited /etc/freshet/freshet.yaml")
 	m.run("dpkg -P freshet")
-	m.run(`for f in /var/lib/freshet /etc/freshet /usr/share/freshet /usr/share/doc/freshet /etc/systemd/system/multi-user.target.wants/freshet.service; do
+	m.run(`for f in /var/lib/freshet /etc/freshet /usr/share/freshet /usr/share/doc/freshet ` +
+		`/etc/systemd/system/multi-user.target.wants/freshet.service; do
 		if test -e $f || test -L $f; then echo $f is left; exit 1; fi; done
 		if getent passwd freshet; then echo the user is left; exit 1; fi`)
 }
@@ -250,7 +258,8 @@ func TestLongLintian(t *testing.T) {
 	if err != nil {
 		clitest.SkipPart(t, "lintian", "install lintian")
 	}
-	out, err := exec.Command(tool, "--fail-on", "error,warning", "--allow-root", one(t, dist(t), "freshet_*.deb"), one(t, dist(t), "freshet-bench_*.deb")).CombinedOutput()
+	out, err := exec.Command(tool, "--fail-on", "error,warning", "--allow-root", one(t, dist(t), "freshet_*.deb"),
+		one(t, dist(t), "freshet-bench_*.deb")).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

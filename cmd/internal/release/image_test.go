@@ -80,19 +80,22 @@ func TestLongImage(t *testing.T) {
 			DiffIDs []string `json:"diff_ids"`
 		}
 	}
-	if err := json.Unmarshal(files["index.json"], &index); err != nil || len(index.Manifests) != 1 || index.Manifests[0].Platform.Architecture != runtime.GOARCH {
+	if err := json.Unmarshal(files["index.json"], &index); err != nil || len(index.Manifests) != 1 ||
+		index.Manifests[0].Platform.Architecture != runtime.GOARCH {
 		t.Fatalf("%v %s", err, files["index.json"])
 	}
 	read(index.Manifests[0].Digest, &manifest)
 	read(manifest.Config.Digest, &config)
-	if config.Architecture != runtime.GOARCH || config.Config.User != "65532:65532" || len(manifest.Layers) != 1 || len(config.RootFS.DiffIDs) != 1 {
+	if config.Architecture != runtime.GOARCH || config.Config.User != "65532:65532" || len(manifest.Layers) != 1 ||
+		len(config.RootFS.DiffIDs) != 1 {
 		t.Fatalf("%+v %+v", config, manifest)
 	}
 	var old []struct {
 		Config           string
 		RepoTags, Layers []string
 	}
-	if err := json.Unmarshal(files["manifest.json"], &old); err != nil || len(old) != 1 || files[old[0].Config] == nil || files[old[0].Layers[0]] == nil || old[0].RepoTags[0] != "freshet:"+testVersion {
+	if err := json.Unmarshal(files["manifest.json"], &old); err != nil || len(old) != 1 || files[old[0].Config] == nil ||
+		files[old[0].Layers[0]] == nil || old[0].RepoTags[0] != "freshet:"+testVersion {
 		t.Errorf("%v %+v", err, old)
 	}
 	if _, err := exec.LookPath("chroot"); err != nil || os.Getuid() != 0 || runtime.GOOS != "linux" {
@@ -107,7 +110,8 @@ func TestLongImage(t *testing.T) {
 	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := os.ReadFile(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt")); err != nil || bytes.Count(b, []byte("BEGIN CERTIFICATE")) < 50 {
+	if b, err := os.ReadFile(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt")); err != nil ||
+		bytes.Count(b, []byte("BEGIN CERTIFICATE")) < 50 {
 		t.Errorf("%v: %d roots", err, bytes.Count(b, []byte("BEGIN CERTIFICATE")))
 	}
 	enter := []string{"--userspec=" + config.Config.User, root, config.Config.Entrypoint[0]}

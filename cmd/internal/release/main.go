@@ -157,7 +157,8 @@ func sourceTime() (time.Time, error) {
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return time.Time{}, errors.New("the time of the source is unknown: build in a git checkout, or set SOURCE_DATE_EPOCH to its time in seconds since 1970")
+		return time.Time{}, errors.New("the time of the source is unknown: build in a git checkout, or set SOURCE_DATE_EPOCH to " +
+			"its time in seconds since 1970")
 	}
 	return time.Unix(seconds, 0).UTC(), nil
 }
@@ -208,7 +209,8 @@ func (r *release) programs(platform string) (dir string, names []string, err err
 	}
 	fmt.Fprintln(os.Stderr, "building for", platform)
 	err = command([]string{"CGO_ENABLED=0", "GOOS=" + system, "GOARCH=" + arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0"},
-		"go", "build", "-tags", "engine", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+r.version, "-o", dir+"/", "./cmd/freshet", "./cmd/freshet-bench")
+		"go", "build", "-tags", "engine", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+r.version, "-o", dir+"/",
+		"./cmd/freshet", "./cmd/freshet-bench")
 	return dir, names, err
 }
 
@@ -234,7 +236,8 @@ func (r *release) documents() error {
 	for _, p := range pages {
 		r.files = append(r.files, file{"man/man1/" + filepath.Base(p), p, 0o644})
 	}
-	for _, c := range []struct{ shell, name string }{{"bash", "freshet.bash"}, {"zsh", "_freshet"}, {"fish", "freshet.fish"}, {"powershell", "freshet.ps1"}} {
+	for _, c := range []struct{ shell, name string }{{"bash", "freshet.bash"}, {"zsh", "_freshet"}, {"fish", "freshet.fish"},
+		{"powershell", "freshet.ps1"}} {
 		script, err := exec.Command(filepath.Join(dir, names[0]), "completion", c.shell).Output()
 		if err != nil {
 			return fmt.Errorf("completion for %s: %w", c.shell, err)
@@ -250,7 +253,8 @@ func (r *release) documents() error {
 		return err
 	}
 	r.files = append(r.files, file{"THIRD-PARTY-LICENSES", licenses, 0o644})
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "cmd/freshet/dist/freshet.example.yaml", "cmd/freshet/dist/freshet.service",
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "cmd/freshet/dist/freshet.example.yaml",
+		"cmd/freshet/dist/freshet.service",
 		"cmd/freshet/dist/freshet.rules.yml", "cmd/freshet/dist/freshet.dashboard.json", "cmd/freshet/dist/freshet.results.dashboard.json"} {
 		r.files = append(r.files, file{filepath.Base(name), name, 0o644})
 	}

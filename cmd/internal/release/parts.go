@@ -126,7 +126,8 @@ func (r *release) bom(path, dir string, names []string) error {
 	parts = append(parts, contents...)
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{Timestamp: r.time.Format(time.RFC3339), Component: &cyclonedx.Component{
-		BOMRef: "pkg:golang/github.com/freshet/freshet@" + r.version, Type: cyclonedx.ComponentTypeApplication, Name: "freshet", Version: r.version,
+		BOMRef: "pkg:golang/github.com/freshet/freshet@" + r.version, Type: cyclonedx.ComponentTypeApplication, Name: "freshet",
+		Version:    r.version,
 		PackageURL: "pkg:golang/github.com/freshet/freshet@" + r.version,
 		Licenses:   &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}}}}
 	bom.Components = &parts

@@ -53,7 +53,8 @@ func build(checkout, out string) error {
 		deb = runtime.GOARCH
 	}
 	cmd := exec.Command("go", "run", "-trimpath", "./cmd/internal/release", "-version", testVersion, "-engine", engine, "-out", out,
-		"-platforms", cmp.Or(os.Getenv("FRESHET_TEST_PLATFORMS"), runtime.GOOS+"/"+runtime.GOARCH), "-deb", deb, "-rpm", runtime.GOARCH, "-image", runtime.GOARCH, "-fast="+strconv.FormatBool(os.Getenv("FRESHET_TEST_PLATFORMS") == ""))
+		"-platforms", cmp.Or(os.Getenv("FRESHET_TEST_PLATFORMS"), runtime.GOOS+"/"+runtime.GOARCH), "-deb", deb, "-rpm", runtime.GOARCH,
+		"-image", runtime.GOARCH, "-fast="+strconv.FormatBool(os.Getenv("FRESHET_TEST_PLATFORMS") == ""))
 	cmd.Dir = checkout
 	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000")
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -146,7 +147,8 @@ func TestLongArchive(t *testing.T) {
 	home := t.TempDir()
 	unpack(t, filepath.Join(dir, base+".tar.gz"), home)
 	at := filepath.Join(home, base)
-	for _, name := range []string{"LICENSE", "README.md", "THIRD-PARTY-LICENSES", "freshet.example.yaml", "completions/freshet.bash", "completions/_freshet",
+	for _, name := range []string{"LICENSE", "README.md", "THIRD-PARTY-LICENSES", "freshet.example.yaml", "completions/freshet.bash",
+		"completions/_freshet",
 		"completions/freshet.fish", "man/man1/freshet.1", "man/man1/freshet-query-add.1", "man/man1/freshet-bench-study.1"} {
 		if i, err := os.Stat(filepath.Join(at, name)); err != nil || i.Size() < 500 {
 			t.Errorf("%s: %v", name, err)
@@ -278,7 +280,8 @@ func TestLongBOM(t *testing.T) {
 }
 
 func TestDebVersion(t *testing.T) {
-	for version, want := range map[string]string{"v1.2.3": "1.2.3-1", "v1.2.3-rc.1": "1.2.3~rc.1-1", "v0.1.0+6255db7a0b1c.dirty": "0.1.0+6255db7a0b1c.dirty-1"} {
+	for version, want := range map[string]string{"v1.2.3": "1.2.3-1", "v1.2.3-rc.1": "1.2.3~rc.1-1",
+		"v0.1.0+6255db7a0b1c.dirty": "0.1.0+6255db7a0b1c.dirty-1"} {
 		if got := debVersion(version); got != want {
 			t.Errorf("%s becomes %s, not %s", version, got, want)
 		}

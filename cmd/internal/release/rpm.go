@@ -19,7 +19,8 @@ import (
 var rpmArchs = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 
 // rpmPlaces are the directories that have other names than on Debian.
-var rpmPlaces = strings.NewReplacer("usr/share/zsh/vendor-completions", "usr/share/zsh/site-functions", "lib/systemd/system", "usr/lib/systemd/system",
+var rpmPlaces = strings.NewReplacer("usr/share/zsh/vendor-completions", "usr/share/zsh/site-functions", "lib/systemd/system",
+	"usr/lib/systemd/system",
 	"usr/share/doc/freshet/changelog", "usr/share/doc/freshet/CHANGELOG.md")
 
 // Scripts of the service. Whether it starts at boot is up to the presets of the system.
@@ -62,8 +63,10 @@ func (r *release) rpms(arch string) error {
 func (r *release) rpm(pkg debPackage, arch, program string) error {
 	_, text, _ := strings.Cut(pkg.control, "Description: ")
 	summary, text, _ := strings.Cut(text, "\n")
-	meta := rpmpack.RPMMetaData{Name: pkg.name, Summary: summary, Description: strings.TrimSpace(strings.ReplaceAll("\n"+text, "\n ", "\n")), Version: rpmVersion(r.version), Release: "1",
-		Arch: rpmArchs[arch], Vendor: "Freshet", URL: "https://github.com/freshet/freshet", Packager: maintainer, Licence: "Apache-2.0", BuildHost: "localhost",
+	meta := rpmpack.RPMMetaData{Name: pkg.name, Summary: summary, Description: strings.TrimSpace(strings.ReplaceAll("\n"+text, "\n ",
+		"\n")), Version: rpmVersion(r.version), Release: "1",
+		Arch: rpmArchs[arch], Vendor: "Freshet", URL: "https://github.com/freshet/freshet", Packager: maintainer, Licence: "Apache-2.0",
+		BuildHost:  "localhost",
 		Compressor: "zstd", BuildTime: r.time, Epoch: rpmpack.NoEpoch}
 	if r.fast {
 		meta.Compressor = "zstd:1"
@@ -108,7 +111,8 @@ func (r *release) rpm(pkg debPackage, arch, program string) error {
 	}
 	add(rpmpack.RPMFile{Name: "/usr/share/licenses/" + pkg.name + "/LICENSE", Mode: 0o100644, Type: rpmpack.LicenceFile}, "LICENSE")
 	if service {
-		add(rpmpack.RPMFile{Name: "/etc/freshet/freshet.yaml", Mode: 0o100640, Group: "freshet", Type: rpmpack.ConfigFile | rpmpack.NoReplaceFile}, "cmd/freshet/dist/deb/freshet.yaml")
+		add(rpmpack.RPMFile{Name: "/etc/freshet/freshet.yaml", Mode: 0o100640, Group: "freshet",
+			Type: rpmpack.ConfigFile | rpmpack.NoReplaceFile}, "cmd/freshet/dist/deb/freshet.yaml")
 		for name, owner := range map[string]string{"/etc/freshet": "root", "/var/lib/freshet": "freshet"} {
 			p.AddFile(rpmpack.RPMFile{Name: name, Mode: 0o40750, Owner: owner, Group: "freshet", MTime: uint32(r.time.Unix())})
 		}

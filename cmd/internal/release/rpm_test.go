@@ -18,7 +18,8 @@ func TestLongRPM(t *testing.T) {
 	}
 	pkg := one(t, dist(t), "freshet-[0-9]*.rpm")
 	info, err := exec.Command("rpm", "-qip", "--requires", "--recommends", "--scripts", pkg).CombinedOutput()
-	for _, want := range []string{"Version     : 9.8.7~rc.1\n", "License     : Apache-2.0\n", "Build Date", "tells applications what changed", "/usr/sbin/useradd", "ca-certificates", "systemctl"} {
+	for _, want := range []string{"Version     : 9.8.7~rc.1\n", "License     : Apache-2.0\n", "Build Date",
+		"tells applications what changed", "/usr/sbin/useradd", "ca-certificates", "systemctl"} {
 		if err != nil || !strings.Contains(string(info), want) {
 			t.Errorf("%v: no %q in %s", err, want, info)
 		}
@@ -50,7 +51,8 @@ func TestLongRPM(t *testing.T) {
 		"/var/lib/freshet freshet:freshet 750\n/etc/freshet root:freshet 750\n/etc/freshet/freshet.yaml root:freshet 640\n"; got != want {
 		t.Errorf("there is\n%s, not\n%s", got, want)
 	}
-	m.run("for f in /usr/share/man/man1/freshet.1.gz /usr/share/bash-completion/completions/freshet /usr/share/zsh/site-functions/_freshet /usr/share/licenses/freshet/LICENSE; do test -s $f; done")
+	m.run("for f in /usr/share/man/man1/freshet.1.gz /usr/share/bash-completion/completions/freshet " +
+		"/usr/share/zsh/site-functions/_freshet /usr/share/licenses/freshet/LICENSE; do test -s $f; done")
 	m.run("test ! -e /usr/bin/freshet-bench && gzip -t /usr/share/man/man1/freshet.1.gz")
 	m.run("echo FRESHET_LISTEN=127.0.0.1:0 > /etc/freshet/environment")
 	p := m.service()
@@ -66,7 +68,8 @@ func TestLongRPM(t *testing.T) {
 		t.Fatal(err)
 	}
 	install(one(t, next.out, "*.rpm"))
-	if got := m.run("rpm -q freshet; grep -c edited /etc/freshet/freshet.yaml; ls /var/lib/freshet | wc -l"); !strings.HasPrefix(got, "freshet-9.8.8-1.x86_64\n1\n") || strings.HasSuffix(got, "\n0\n") {
+	if got := m.run("rpm -q freshet; grep -c edited /etc/freshet/freshet.yaml; ls /var/lib/freshet | wc -l"); !strings.HasPrefix(got,
+		"freshet-9.8.8-1.x86_64\n1\n") || strings.HasSuffix(got, "\n0\n") {
 		t.Errorf("after the upgrade there is %s", got)
 	}
 	m.run("rpm --nodeps -e freshet; test ! -e /usr/bin/freshet && ls /var/lib/freshet/*")
@@ -75,7 +78,8 @@ func TestLongRPM(t *testing.T) {
 }
 
 func TestRPMVersion(t *testing.T) {
-	for version, want := range map[string]string{"v1.2.3": "1.2.3", "v1.2.3-rc.1": "1.2.3~rc.1", "v0.1.0+6255db7a0b1c.dirty": "0.1.0+6255db7a0b1c.dirty"} {
+	for version, want := range map[string]string{"v1.2.3": "1.2.3", "v1.2.3-rc.1": "1.2.3~rc.1",
+		"v0.1.0+6255db7a0b1c.dirty": "0.1.0+6255db7a0b1c.dirty"} {
 		if got := rpmVersion(version); got != want {
 			t.Errorf("%s becomes %s, not %s", version, got, want)
 		}

@@ -94,7 +94,8 @@ func (r *running) register(b *testing.B, clients, first, last int) {
 
 func registration(i int) []byte {
 	body := fmt.Sprintf(`{"endpoint": "city", "name": "items-%d", "query": %q}`, i, queryText(i))
-	return fmt.Appendf(nil, "POST /v1/queries HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	return fmt.Appendf(nil, "POST /v1/queries HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: "+
+		"%d\r\n\r\n%s", len(body), body)
 }
 
 // skipAnswer reads an answer and returns an error unless it is 201 Created.
@@ -278,7 +279,8 @@ func (r *running) ask(b *testing.B, path string) {
 
 func queryText(i int) string {
 	return fmt.Sprintf("PREFIX wd: <http://www.wikidata.org/entity/>\nPREFIX wdt: <http://www.wikidata.org/prop/direct/>\n"+
-		"SELECT ?item ?label ?place WHERE {\n  ?item wdt:P31 wd:Q%d ;\n    wdt:P276 ?place .\n  ?item <http://www.w3.org/2000/01/rdf-schema#label> ?label\n"+
+		"SELECT ?item ?label ?place WHERE {\n  ?item wdt:P31 wd:Q%d ;\n    wdt:P276 ?place .\n  ?item "+
+		"<http://www.w3.org/2000/01/rdf-schema#label> ?label\n"+
 		"  FILTER (LANG(?label) = \"en\")\n}", i)
 }
 

@@ -101,15 +101,18 @@ func newTimed(t *testing.T, s *sensor, nodes []*node, deadlines bool) *timed {
 		"late": {"when": "?n > 1", "for": "2h"},
 		"long": {"when": "?n = 20", "keep_firing_for": "2h"},
 	} {
-		r["name"], r["query"], r["labels"], r["to"] = name, x.query, map[string]string{"a": "a"}, []map[string]string{{"webhook": x.box.URL + "/" + url.PathEscape(name)}}
+		r["name"], r["query"], r["labels"], r["to"] = name, x.query, map[string]string{"a": "a"},
+			[]map[string]string{{"webhook": x.box.URL + "/" + url.PathEscape(name)}}
 		x.rules[name] = id("POST", "/v1/rules", r)
 	}
 	x.hook = id("POST", "/v1/webhooks", map[string]string{"query": x.query, "url": x.box.URL + "/hook"})
 	idle := id("POST", "/v1/queries", map[string]any{"endpoint": "city", "query": "SELECT ?n { ?s <http://example.org/p> ?n }"})
 	id("POST", "/v1/queries/"+idle+"/pause", nil)
-	x.profile = id("POST", "/v1/profiles", map[string]any{"name": "p", "items": []map[string]any{{"query": idle, "when": map[string]any{"changed": x.query, "within": "2h"}}}})
+	x.profile = id("POST", "/v1/profiles", map[string]any{"name": "p",
+		"items": []map[string]any{{"query": idle, "when": map[string]any{"changed": x.query, "within": "2h"}}}})
 	topic := n.URL() + "/v1/queries/" + x.query + "/results.srj"
-	a, err := http.PostForm(n.URL()+"/v1/hub", url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic}, "hub.callback": {x.box.URL + "/websub"}, "hub.lease_seconds": {"7200"}})
+	a, err := http.PostForm(n.URL()+"/v1/hub", url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic},
+		"hub.callback": {x.box.URL + "/websub"}, "hub.lease_seconds": {"7200"}})
 	if err != nil || a.StatusCode != http.StatusAccepted {
 		t.Fatal(a, err)
 	}

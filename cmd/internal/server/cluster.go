@@ -82,8 +82,9 @@ func openMember(ctx context.Context, conf *config.Config, log *slog.Logger, j jo
 	defer m.announce(&embedded)()
 	switch scheme, _, _ := strings.Cut(m.conf.Journal, "://"); scheme {
 	case config.EmbeddedJournal:
-		s, err := nats.Start(nats.ServerConfig{Cluster: m.conf.Name, Node: m.conf.Node, Listen: m.conf.Listen, Peers: m.conf.Peers, Clients: m.conf.Clients,
-			Dir: filepath.Join(conf.Data, "journal"), Token: token, TLS: tls, Log: log})
+		s, err := nats.Start(nats.ServerConfig{Cluster: m.conf.Name, Node: m.conf.Node, Listen: m.conf.Listen, Peers: m.conf.Peers,
+			Clients: m.conf.Clients,
+			Dir:     filepath.Join(conf.Data, "journal"), Token: token, TLS: tls, Log: log})
 		if err != nil {
 			return m, cli.WithCode(cli.ExitUsage, err)
 		}
@@ -126,11 +127,15 @@ func (m *member) announce(embedded *atomic.Pointer[nats.Server]) (stop func()) {
 			}
 			waited := time.Since(began).Round(time.Second)
 			if s := embedded.Load(); s != nil {
-				m.log.Warn("waiting for other members", "waited", waited, "connected", s.Members(), "members", len(m.conf.Peers), "peers", m.conf.Members(),
-					"remedy", "start the other members: a new journal needs three of them, and one that has entries a majority; cluster.peers has the addresses at which they reach each other, and cluster.name and the secret of cluster.token_file are the same on all")
+				m.log.Warn("waiting for other members", "waited", waited, "connected", s.Members(), "members", len(m.conf.Peers), "peers",
+					m.conf.Members(),
+					"remedy", "start the other members: a new journal needs three of them, and one that has entries a majority; "+
+						"cluster.peers has the addresses at which they reach each other, and cluster.name and the secret of "+
+						"cluster.token_file are the same on all")
 			} else {
 				m.log.Warn("waiting for the servers of the journal", "waited", waited, "journal", m.conf.Masked().Journal,
-					"remedy", "start a majority of them, with JetStream enabled; cluster.journal has their addresses, and cluster.token_file the token that they expect")
+					"remedy", "start a majority of them, with JetStream enabled; cluster.journal has their addresses, and "+
+						"cluster.token_file the token that they expect")
 			}
 		}
 	}()
@@ -141,7 +146,8 @@ func (m *member) announce(embedded *atomic.Pointer[nats.Server]) (stop func()) {
 func (m *member) warnOfToken() {
 	i, err := os.Stat(m.conf.TokenFile)
 	if err == nil && runtime.GOOS != "windows" && i.Mode().Perm()&0o007 != 0 {
-		m.log.Warn("every user of this machine can read the secret of the cluster", "setting", "cluster.token_file", "remedy", "chmod 600 "+m.conf.TokenFile)
+		m.log.Warn("every user of this machine can read the secret of the cluster", "setting", "cluster.token_file", "remedy",
+			"chmod 600 "+m.conf.TokenFile)
 	}
 }
 
@@ -169,7 +175,8 @@ func (m *member) agree() error {
 	nodes, _, err := m.store.Leases.Nodes()
 	for _, n := range nodes {
 		if own := m.conf.Members(); n.Name != m.conf.Node && n.Session != "" && n.Peers != "" && own != "" && n.Peers != own {
-			return cli.UsageErrorf("cluster.peers: this node has %s, and the member %s has %s: make them equal on all members, and stop %s before its address changes", own, n.Name, n.Peers, n.Name)
+			return cli.UsageErrorf("cluster.peers: this node has %s, and the member %s has %s: make them equal on all members, and "+
+				"stop %s before its address changes", own, n.Name, n.Peers, n.Name)
 		}
 	}
 	return err
@@ -291,7 +298,8 @@ func newKeeper(s *Server) *cluster.Keeper {
 		Report: func(n *registry.Node) {
 			n.Applied, n.Fenced, n.Files = s.Store.Applied(), m.fenced.Load(), *m.files.Load()
 		},
-		Node: registry.Node{Name: m.conf.Node, Gateway: m.conf.Gateway(), API: api, URL: s.conf.PublicURL, TTL: int64(m.conf.Lease), Peers: m.conf.Members()},
+		Node: registry.Node{Name: m.conf.Node, Gateway: m.conf.Gateway(), API: api, URL: s.conf.PublicURL, TTL: int64(m.conf.Lease),
+			Peers: m.conf.Members()},
 		Work: func(ctx context.Context, h *cluster.Hold) {
 			if name, ok := strings.CutPrefix(h.Key, store.FeedLease("")); ok {
 				s.followUnder(ctx, h, name)
@@ -371,9 +379,11 @@ func (m *member) ready() error {
 	applied := m.store.Applied()
 	switch {
 	case unreached != nil:
-		return fmt.Errorf("the node %s does not reach the journal of the cluster %s: %s (%w: %w)", m.conf.Node, m.conf.Name, m.reachable(), err, unreached)
+		return fmt.Errorf("the node %s does not reach the journal of the cluster %s: %s (%w: %w)", m.conf.Node, m.conf.Name,
+			m.reachable(), err, unreached)
 	case head.Seq > applied:
-		return fmt.Errorf("the node %s lags behind the journal of the cluster %s: it has applied entry %d of %d (%w)", m.conf.Node, m.conf.Name, applied, head.Seq, err)
+		return fmt.Errorf("the node %s lags behind the journal of the cluster %s: it has applied entry %d of %d (%w)", m.conf.Node,
+			m.conf.Name, applied, head.Seq, err)
 	}
 	return fmt.Errorf("the node %s of the cluster %s: %w", m.conf.Node, m.conf.Name, err)
 }
@@ -412,10 +422,12 @@ func (m *member) compare(c *config.Config) {
 var (
 	journalAppliedDesc = prometheus.NewDesc("freshet_journal_applied", "The last entry of the journal that this node has applied.", nil, nil)
 	journalHeadDesc    = prometheus.NewDesc("freshet_journal_head", "The last entry of the journal.", nil, nil)
-	leaseOwnedDesc     = prometheus.NewDesc("freshet_lease_owned", "Leases that this node has and that have not run out.", []string{"kind"}, nil)
-	takeoversDesc      = prometheus.NewDesc("freshet_takeovers_total", "Leases that this node has taken from nodes that were gone.", nil, nil)
-	differingDesc      = prometheus.NewDesc("freshet_nodes_differing", "Live nodes whose settings differ from those of this node.", nil, nil)
-	fencedDesc         = prometheus.NewDesc("freshet_fenced_total", "Writes of this node that were refused because it had lost the lease.", nil, nil)
+	leaseOwnedDesc     = prometheus.NewDesc("freshet_lease_owned", "Leases that this node has and that have not run out.",
+		[]string{"kind"}, nil)
+	takeoversDesc = prometheus.NewDesc("freshet_takeovers_total", "Leases that this node has taken from nodes that were gone.", nil, nil)
+	differingDesc = prometheus.NewDesc("freshet_nodes_differing", "Live nodes whose settings differ from those of this node.", nil, nil)
+	fencedDesc    = prometheus.NewDesc("freshet_fenced_total", "Writes of this node that were refused because it had lost "+
+		"the lease.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -173,7 +173,8 @@ func BenchmarkFollow(b *testing.B) {
 		}
 	}
 	b.ReportMetric(0, "ns/op")
-	for name, list := range map[string][]time.Duration{"answer-to-ack": appends, "ack-to-gateway-wake": wake, "ack-to-owner": latency[0], "ack-to-worker": latency[1], "ack-to-gateway": latency[2]} {
+	for name, list := range map[string][]time.Duration{"answer-to-ack": appends, "ack-to-gateway-wake": wake,
+		"ack-to-owner": latency[0], "ack-to-worker": latency[1], "ack-to-gateway": latency[2]} {
 		slices.Sort(list)
 		b.ReportMetric(list[len(list)/2].Seconds()*1000, "ms/"+name)
 	}

@@ -52,7 +52,8 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 		owns, nodes = s.member.callsHost, s.member.publicURLs
 	}
 	sub := websub.New(websub.Options{
-		Log: s.Store.History, Contents: &deliver.Contents{Read: reader(topics)}, Find: topics.Find, Caller: s.gate.Named, Query: s.Store.Queries.Query, PublicURL: s.conf.PublicURL,
+		Log: s.Store.History, Contents: &deliver.Contents{Read: reader(topics)}, Find: topics.Find, Caller: s.gate.Named,
+		Query: s.Store.Queries.Query, PublicURL: s.conf.PublicURL,
 		Nodes: nodes, Calls: owns, Now: s.clock.Now,
 	})
 	hooks := webhook.New(webhook.Options{
@@ -69,8 +70,10 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	})
 	engine, err := deliver.New(deliver.Options{
 		Owns: owns, Now: s.clock.Now,
-		Store: s.Store.Subscriptions, Waker: s.Waker, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log, Writable: s.Store.Writable,
-		Targets: map[registry.Way]deliver.Target{registry.WebSub: sub, registry.Webhook: hooks, registry.People: told, registry.Alerts: alert.Target{Engine: s.alerts}},
+		Store: s.Store.Subscriptions, Waker: s.Waker, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log,
+		Writable: s.Store.Writable,
+		Targets: map[registry.Way]deliver.Target{registry.WebSub: sub, registry.Webhook: hooks, registry.People: told,
+			registry.Alerts: alert.Target{Engine: s.alerts}},
 	})
 	if err != nil {
 		return nil, err
@@ -78,11 +81,13 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	for _, k := range service.Kinds() {
 		engine.CountKind(registry.People, k.Name)
 	}
-	manager := &people.Manager{Engine: engine, Guard: guard, Target: told, Resolve: s.Registry.Resolve, MostEach: unlimited(s.conf.Limits.TokenWebhooks)}
+	manager := &people.Manager{Engine: engine, Guard: guard, Target: told, Resolve: s.Registry.Resolve,
+		MostEach: unlimited(s.conf.Limits.TokenWebhooks)}
 	return &deliveries{
 		engine: engine, store: s.Store.Subscriptions, live: s.live, peers: s.peers, websub: sub,
-		hub:    websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
-		hooks:  &webhook.Manager{Engine: engine, Guard: guard, Target: hooks, Resolve: s.Registry.Resolve, MostEach: unlimited(s.conf.Limits.TokenWebhooks)},
+		hub: websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
+		hooks: &webhook.Manager{Engine: engine, Guard: guard, Target: hooks, Resolve: s.Registry.Resolve,
+			MostEach: unlimited(s.conf.Limits.TokenWebhooks)},
 		people: manager, desk: people.NewDesk(manager, s.conf.Mail.Visitors),
 	}, nil
 }
@@ -91,7 +96,8 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 func mailOf(s *Server) (*service.Mail, error) {
 	m := s.conf.Mail
 	password, err := m.Password()
-	return &service.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security, Recipients: m.Recipients}, err
+	return &service.Mail{Server: m.Server, From: m.From, Username: m.Username, Password: password, Security: m.Security,
+		Recipients: m.Recipients}, err
 }
 
 // pushKey returns the key that signs messages to browsers.
@@ -118,7 +124,8 @@ func newAlerts(s *Server, labels *watch.Labels) (*alert.Engine, error) {
 		Addresses: unlimited(s.conf.Limits.TokenReceivers),
 		Lease:     lease, Now: s.clock.Now,
 		Mail: *mail, PushKey: s.pushKey, Names: labels.Known,
-		Store: rules, Queue: s.Store.Subscriptions, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard, Query: s.Store.Queries.Query,
+		Store: rules, Queue: s.Store.Subscriptions, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard,
+		Query:   s.Store.Queries.Query,
 		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), Logger: s.log,
 	})
 }
@@ -201,7 +208,8 @@ func (o *deliveries) Deliveries() (list []web.Deliveries) {
 		list = append(list, web.Deliveries{Way: w.Way, Connections: w.Connections, Delivered: w.Delivered, Failed: w.Slow})
 	}
 	for _, w := range o.engine.WayStats() {
-		list = append(list, web.Deliveries{Way: w.Way, Kind: w.Kind, Delivered: w.Taken, Failed: w.Failed, Retried: w.Retried, Dropped: w.GivenUp})
+		list = append(list, web.Deliveries{Way: w.Way, Kind: w.Kind, Delivered: w.Taken, Failed: w.Failed, Retried: w.Retried,
+			Dropped: w.GivenUp})
 	}
 	return list
 }

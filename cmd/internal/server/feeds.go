@@ -22,7 +22,8 @@ import (
 
 // feed writes the Atom feed of a query, of a watch, or of all queries.
 func (s *Server) feed(q *registry.Query, w *watch.Watch, names watch.Namer, params url.Values) (web.Feed, error) {
-	source := &atom.Source{Log: s.Store.History, Head: s.Store.History.Head, Tagged: s.tagged, Title: s.title, PublicURL: s.conf.PublicURL, Named: s.named}
+	source := &atom.Source{Log: s.Store.History, Head: s.Store.History.Head, Tagged: s.tagged, Title: s.title,
+		PublicURL: s.conf.PublicURL, Named: s.named}
 	var d atom.Document
 	var err error
 	if q == nil {
@@ -116,7 +117,8 @@ func (s changeFeeds) Deltas(name string, events []feed.Event) error {
 		return err
 	}
 	if len(f.Endpoints) == 0 {
-		return &registry.Problem{Kind: registry.KindBadSetting, Detail: "no endpoint uses the feed " + name + ": name it in the setting feed of one"}
+		return &registry.Problem{Kind: registry.KindBadSetting, Detail: "no endpoint uses the feed " + name +
+			": name it in the setting feed of one"}
 	}
 	var h registry.Hint
 	for _, e := range events {

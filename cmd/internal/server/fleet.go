@@ -44,7 +44,8 @@ type asker struct {
 func newFleet(s *Server, l scheduler.Ledger) *fleet {
 	f := &fleet{
 		Manager: scheduler.NewManager(scheduler.Config{Ledger: l, Clock: s.clock, Wake: s.wake, Logger: s.log, Writable: s.Store.Writable}),
-		store:   s.Store, contact: s.conf.Contact, log: s.log, now: s.clock.Now, member: s.member, clients: map[string]asker{}, turns: map[string]*sync.Mutex{},
+		store:   s.Store, contact: s.conf.Contact, log: s.log, now: s.clock.Now, member: s.member, clients: map[string]asker{},
+		turns: map[string]*sync.Mutex{},
 	}
 	f.feeds.Store(newFeedList(s.conf.AllFeeds()))
 	return f
@@ -84,7 +85,8 @@ func (f *fleet) syncAll() error {
 	for _, e := range all {
 		err := f.sync(e.Name)
 		if setting := (*registry.SettingError)(nil); errors.As(err, &setting) {
-			return fmt.Errorf("%w; the endpoint was stored by a program that accepted this: set %s to a value that this one accepts in the configuration file, under endpoints", err, setting.Setting)
+			return fmt.Errorf("%w; the endpoint was stored by a program that accepted this: set %s to a value that this one accepts "+
+				"in the configuration file, under endpoints", err, setting.Setting)
 		}
 		if err != nil {
 			return fmt.Errorf("endpoint %s: %w", e.Name, err)
@@ -183,8 +185,9 @@ func (f *fleet) dial(e registry.Endpoint, before *endpoint.Client, hold *cluster
 	if err != nil {
 		return nil, err
 	}
-	o := endpoint.Options{Contact: f.contact, Version: cli.Version(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health, Predecessor: before,
-		Now: f.now, LastRequest: time.Now()} // a process before this one may have asked just now, also in a slot that is not recorded
+	o := endpoint.Options{Contact: f.contact, Version: cli.Version(), Seed: f.store.Seed(), Logger: f.log, Health: news.Health,
+		Predecessor: before,
+		Now:         f.now, LastRequest: time.Now()} // a process before this one may have asked just now, also in a slot that is not recorded
 	if hold != nil {
 		o.Allowed = hold.Valid
 	}

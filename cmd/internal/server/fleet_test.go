@@ -33,7 +33,8 @@ func TestEndpointThatCannotBeAsked(t *testing.T) {
 			t.Errorf("%s: %v", pointer, err)
 			continue
 		}
-		if text := p.Errors[0].Detail; strings.Contains(text, "endpoint "+e.Name) || pointer == "/url" && !(strings.Contains(text, "`contact`") && strings.Contains(text, "--contact")) {
+		if text := p.Errors[0].Detail; strings.Contains(text, "endpoint "+e.Name) || pointer == "/url" &&
+			!(strings.Contains(text, "`contact`") && strings.Contains(text, "--contact")) {
 			t.Errorf("%s: %s", pointer, text)
 		}
 	}
@@ -61,7 +62,8 @@ func TestStoredSettingIsUnknown(t *testing.T) {
 	}
 	f := newFleet(over(db), db.Ledger)
 	err = f.syncAll()
-	if err == nil || strings.Count(err.Error(), "endpoint city") != 1 || !strings.Contains(err.Error(), `"own"`) || !strings.Contains(err.Error(), "set policy to a value that this one accepts in the configuration file") {
+	if err == nil || strings.Count(err.Error(), "endpoint city") != 1 || !strings.Contains(err.Error(), `"own"`) ||
+		!strings.Contains(err.Error(), "set policy to a value that this one accepts in the configuration file") {
 		t.Error(err)
 	}
 }

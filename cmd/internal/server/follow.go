@@ -52,7 +52,8 @@ func (f *fleet) checkFeeds(c *config.Config) error {
 	for _, e := range stored {
 		i := slices.IndexFunc(c.Endpoints, func(own registry.Endpoint) bool { return own.Name == e.Name })
 		if _, err := feed.Known(all, e.Feed); e.Feed != "" && err != nil && (i < 0 || c.Endpoints[i].Feed == e.Feed) {
-			return fmt.Errorf("the endpoint %s names the feed %s, which is gone: name another one in its setting feed first, or none: %w", e.Name, e.Feed, err)
+			return fmt.Errorf("the endpoint %s names the feed %s, which is gone: name another one in its setting feed first, or none: %w",
+				e.Name, e.Feed, err)
 		}
 	}
 	return nil

@@ -66,7 +66,8 @@ func TestFeedsAreFollowed(t *testing.T) {
 			var city struct{ URL string }
 			nodes[0].call("GET", "/v1/endpoints/city", nil, &city)
 			s.value.Store(1)
-			nodes[0].call("POST", "/v1/endpoints", map[string]any{"name": "town", "url": city.URL, "slot": "@every 1s", "budget": "1s", "feed": "log", "lag": "1s", "policy": "rr"}, nil)
+			nodes[0].call("POST", "/v1/endpoints", map[string]any{"name": "town", "url": city.URL, "slot": "@every 1s", "budget": "1s",
+				"feed": "log", "lag": "1s", "policy": "rr"}, nil)
 			var q struct{ ID string }
 			nodes[0].call("POST", "/v1/queries", map[string]string{"endpoint": "town", "query": "SELECT ?n { <http://x/a> <http://x/n> ?n }"}, &q)
 			live := nodes

@@ -42,7 +42,8 @@ func BenchmarkHint(b *testing.B) {
 	m := &meter{}
 	ep := httptest.NewServer(m)
 	defer ep.Close()
-	r := startWith(b, b.TempDir(), registry.Endpoint{Name: "city", URL: ep.URL, Slot: "@every 24h", Budget: registry.Duration(time.Hour), Policy: "rr"})
+	r := startWith(b, b.TempDir(), registry.Endpoint{Name: "city", URL: ep.URL, Slot: "@every 24h",
+		Budget: registry.Duration(time.Hour), Policy: "rr"})
 	defer r.end(b)
 	post := func(path, body string) {
 		b.Helper()

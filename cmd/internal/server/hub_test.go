@@ -65,7 +65,8 @@ func TestTopicsOfAnotherNode(t *testing.T) {
 			path := fmt.Sprintf("/%d%d", i, j)
 			topic := of.URL() + "/v1/queries/" + q.ID + "/results.srj"
 			await(t, "a request for "+topic, func() error { // until the nodes know each other
-				a, err := http.PostForm(by.URL()+"/v1/hub", url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic}, "hub.callback": {callback.URL + path}})
+				a, err := http.PostForm(by.URL()+"/v1/hub", url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic},
+					"hub.callback": {callback.URL + path}})
 				if err != nil {
 					return err
 				}

@@ -114,8 +114,10 @@ func (l *loops) Trial(ctx context.Context, q *registry.Query) (scheduler.Answer,
 		return l.Manager.Trial(ctx, q)
 	}, func(a *scheduler.Answer) error {
 		var analysis struct{ Run trialRun }
-		body := map[string]any{"endpoint": q.Endpoint, "query": q.Text, "ordered": q.Ordered, "default_graph_uri": q.DefaultGraphs, "named_graph_uri": q.NamedGraphs}
-		err := l.peers.ask(ctx, asks(q.Endpoint), request{method: http.MethodPost, path: "/v1/queries/validate?run=1&whole=1", body: body, runs: q.Endpoint}, &analysis)
+		body := map[string]any{"endpoint": q.Endpoint, "query": q.Text, "ordered": q.Ordered, "default_graph_uri": q.DefaultGraphs,
+			"named_graph_uri": q.NamedGraphs}
+		err := l.peers.ask(ctx, asks(q.Endpoint), request{method: http.MethodPost, path: "/v1/queries/validate?run=1&whole=1",
+			body: body, runs: q.Endpoint}, &analysis)
 		if err == nil {
 			*a, err = analysis.Run.answer(q)
 		}
@@ -157,20 +159,22 @@ func seconds(s float64) time.Duration { return time.Duration(math.Round(s * floa
 
 // Explain implements web.Daemon.
 func (l *loops) Explain(endpoint, query string) (scheduler.Explanation, error) {
-	return at(l, endpoint, func() (scheduler.Explanation, error) { return l.Manager.Explain(endpoint, query) }, func(x *scheduler.Explanation) error {
-		var e struct {
-			scheduler.Explanation
-			LastRun struct {
-				policy.Run
-				Elapsed float64 `json:"elapsed_seconds"`
-			} `json:"last_run"`
-		}
-		err := l.peers.ask(context.Background(), asks(endpoint), request{method: http.MethodGet, path: "/v1/queries/" + url.PathEscape(query) + "/explain"}, &e)
-		*x = e.Explanation
-		x.LastRun = e.LastRun.Run
-		x.LastRun.Elapsed = seconds(e.LastRun.Elapsed)
-		return err
-	})
+	return at(l, endpoint, func() (scheduler.Explanation, error) { return l.Manager.Explain(endpoint, query) },
+		func(x *scheduler.Explanation) error {
+			var e struct {
+				scheduler.Explanation
+				LastRun struct {
+					policy.Run
+					Elapsed float64 `json:"elapsed_seconds"`
+				} `json:"last_run"`
+			}
+			err := l.peers.ask(context.Background(), asks(endpoint), request{method: http.MethodGet, path: "/v1/queries/" +
+				url.PathEscape(query) + "/explain"}, &e)
+			*x = e.Explanation
+			x.LastRun = e.LastRun.Run
+			x.LastRun.Elapsed = seconds(e.LastRun.Elapsed)
+			return err
+		})
 }
 
 // Due implements web.Daemon. The times are unknown while no node can answer.
@@ -179,7 +183,8 @@ func (l *loops) Due(endpoint string, queries []string) ([]time.Time, error) {
 		var x struct {
 			Due []time.Time `json:"next_due"`
 		}
-		err := l.peers.ask(context.Background(), asks(endpoint), request{method: http.MethodGet, path: endpointPath(endpoint, "/due?"+url.Values{"query": queries}.Encode())}, &x)
+		err := l.peers.ask(context.Background(), asks(endpoint), request{method: http.MethodGet, path: endpointPath(endpoint,
+			"/due?"+url.Values{"query": queries}.Encode())}, &x)
 		*due = x.Due
 		return err
 	})
@@ -203,7 +208,8 @@ func (l *loops) State(endpoint string) (scheduler.LoopState, error) {
 	}
 	st, err := at(l, endpoint, func() (scheduler.LoopState, error) { return l.Manager.State(endpoint) }, func(st *scheduler.LoopState) error {
 		x := struct{ State *scheduler.LoopState }{st}
-		err := l.peers.ask(context.Background(), asks(endpoint), request{method: http.MethodGet, path: endpointPath(endpoint, ""), page: true}, &x)
+		err := l.peers.ask(context.Background(), asks(endpoint), request{method: http.MethodGet, path: endpointPath(endpoint, ""),
+			page: true}, &x)
 		st.Endpoint = endpoint
 		return err
 	})
@@ -246,7 +252,8 @@ func (l *loops) Hint(endpoint string, h registry.Hint) (plan.Hinted, error) {
 			}
 			body["touched"], body["added"] = append([]string{}, h.Touched...), changed.String()
 		}
-		err := l.peers.ask(context.Background(), asks(endpoint), request{method: http.MethodPost, path: endpointPath(endpoint, "/hints"), body: body}, done)
+		err := l.peers.ask(context.Background(), asks(endpoint), request{method: http.MethodPost, path: endpointPath(endpoint,
+			"/hints"), body: body}, done)
 		done.Skipped = h.Skipped
 		return err
 	})
@@ -266,7 +273,8 @@ func (l *loops) NextRound(p registry.Profile) time.Time {
 		x := struct {
 			Due *time.Time `json:"next_due"`
 		}{t}
-		return l.peers.ask(context.Background(), asks(p.Endpoint), request{method: http.MethodGet, path: "/v1/profiles/" + url.PathEscape(p.ID)}, &x)
+		return l.peers.ask(context.Background(), asks(p.Endpoint), request{method: http.MethodGet, path: "/v1/profiles/" +
+			url.PathEscape(p.ID)}, &x)
 	})
 	if err != nil {
 		return time.Time{}

@@ -100,7 +100,8 @@ func TestLoopsOfAnotherNode(t *testing.T) {
 	var ids []string
 	for i := range 5 {
 		var q struct{ ID string }
-		other.call("POST", "/v1/queries", map[string]string{"endpoint": "city", "query": fmt.Sprintf("SELECT ?n { <http://x/%d> <http://x/n> ?n }", i)}, &q)
+		other.call("POST", "/v1/queries", map[string]string{"endpoint": "city",
+			"query": fmt.Sprintf("SELECT ?n { <http://x/%d> <http://x/n> ?n }", i)}, &q)
 		ids = append(ids, q.ID)
 	}
 	var slot struct{ Slot, Run, Complete int }
@@ -113,10 +114,12 @@ func TestLoopsOfAnotherNode(t *testing.T) {
 	}
 	before := s.asked.Load()
 	trial := other.ask("POST", "/v1/queries/validate?run=true", `{"endpoint":"city","query":"SELECT ?n { ?s ?p ?n }"}`)
-	if trial.status != 200 || !strings.Contains(trial.body, `"outcome":"complete"`) || !strings.Contains(trial.body, `"rows":1`) || s.asked.Load() != before+1 {
+	if trial.status != 200 || !strings.Contains(trial.body, `"outcome":"complete"`) || !strings.Contains(trial.body, `"rows":1`) ||
+		s.asked.Load() != before+1 {
 		t.Errorf("the trial run answers %d %s, with %d requests", trial.status, trial.body, s.asked.Load()-before)
 	}
-	if a := other.ask("POST", "/v1/endpoints/city/hints", `{"touched":["http://x/1"]}`); a.status != 202 || !strings.Contains(a.body, `"affected":1,"queries":5`) {
+	if a := other.ask("POST", "/v1/endpoints/city/hints", `{"touched":["http://x/1"]}`); a.status != 202 || !strings.Contains(a.body,
+		`"affected":1,"queries":5`) {
 		t.Errorf("the hint answers %d %s", a.status, a.body)
 	}
 	if e, err := owner.fleet.Explain("city", ids[1]); err != nil || e.Tier != "hinted" {
@@ -155,7 +158,8 @@ func TestLoopsOfAnotherNode(t *testing.T) {
 		}
 	}
 	for _, page := range []string{"/endpoints", "/endpoints/city", "/cluster"} {
-		if a := other.ask("GET", page, ""); !strings.Contains(a.body, `<span class="mono">`+owner.name) && !strings.Contains(a.body, `data-th="Node">`+owner.name) {
+		if a := other.ask("GET", page, ""); !strings.Contains(a.body, `<span class="mono">`+owner.name) && !strings.Contains(a.body,
+			`data-th="Node">`+owner.name) {
 			t.Errorf("the page %s does not show that %s asks city", page, owner.name)
 		}
 	}
@@ -164,7 +168,8 @@ func TestLoopsOfAnotherNode(t *testing.T) {
 	}
 	// Errors are those of the owner.
 	owner.call("POST", "/v1/endpoints/city/pause", nil, nil)
-	for _, c := range [][2]string{{"POST", "/v1/endpoints/city/tick"}, {"POST", "/v1/endpoints/town/tick"}, {"GET", "/v1/queries/q_none/explain"}} {
+	for _, c := range [][2]string{{"POST", "/v1/endpoints/city/tick"}, {"POST", "/v1/endpoints/town/tick"},
+		{"GET", "/v1/queries/q_none/explain"}} {
 		await(t, "the same error", func() error {
 			a, b := owner.ask(c[0], c[1], ""), other.ask(c[0], c[1], "")
 			if a.status < 400 || a.status != b.status || a.body != b.body {
@@ -236,16 +241,19 @@ func TestLoopsWithoutOwner(t *testing.T) {
 	closed := loopback.Reserve(t)
 	refused := func(why string) {
 		t.Helper()
-		for _, c := range [][3]string{{"POST", "/v1/endpoints/city/tick"}, {"GET", "/v1/queries/" + q.ID + "/explain"}, {"GET", "/v1/endpoints/city/templates"},
+		for _, c := range [][3]string{{"POST", "/v1/endpoints/city/tick"}, {"GET", "/v1/queries/" + q.ID + "/explain"},
+			{"GET", "/v1/endpoints/city/templates"},
 			{"POST", "/v1/endpoints/city/hints"}, {"POST", "/v1/queries/validate?run=true", `{"endpoint":"city","query":"ASK { ?s ?p ?o }"}`}} {
 			a := other.ask(c[0], c[1], c[2])
-			if wait, err := strconv.Atoi(a.header.Get("Retry-After")); a.status != 503 || !strings.Contains(a.body, "/problems/unavailable") || !strings.Contains(a.body, why) || err != nil || wait < 1 {
+			if wait, err := strconv.Atoi(a.header.Get("Retry-After")); a.status != 503 || !strings.Contains(a.body,
+				"/problems/unavailable") || !strings.Contains(a.body, why) || err != nil || wait < 1 {
 				t.Errorf("%v: %d %s, Retry-After %q", c, a.status, a.body, a.header.Get("Retry-After"))
 			}
 		}
 		await(t, "the list says why", func() error {
 			a := other.ask("GET", "/v1/endpoints", "")
-			if a.status != 200 || !strings.Contains(a.body, why) || !strings.Contains(a.body, `"queries":1`) || !strings.Contains(a.body, `"last":{"endpoint":"city","slot":1`) || !strings.Contains(a.body, `"health":{"state":"healthy"`) {
+			if a.status != 200 || !strings.Contains(a.body, why) || !strings.Contains(a.body, `"queries":1`) || !strings.Contains(a.body,
+				`"last":{"endpoint":"city","slot":1`) || !strings.Contains(a.body, `"health":{"state":"healthy"`) {
 				return fmt.Errorf("%d %s", a.status, a.body)
 			}
 			return nil
@@ -258,7 +266,8 @@ func TestLoopsWithoutOwner(t *testing.T) {
 		if a := other.ask("GET", "/", ""); !strings.Contains(a.body, "No result is fresh.") {
 			t.Errorf("the overview says that the result is fresh: %s", a.body)
 		}
-		for _, path := range []string{"/v1/queries", "/v1/endpoints/city/shadows", "/", "/endpoints", "/endpoints/city", "/queries", "/queries/" + q.ID} {
+		for _, path := range []string{"/v1/queries", "/v1/endpoints/city/shadows", "/", "/endpoints", "/endpoints/city", "/queries",
+			"/queries/" + q.ID} {
 			if a := other.ask("GET", path, ""); a.status != 200 {
 				t.Errorf("%s answers %d", path, a.status)
 			}
@@ -303,8 +312,10 @@ func TestRequestsOfNodes(t *testing.T) {
 		return n.ask("POST", "/v1/endpoints/city/tick", "", "Authorization", credentials, appliedHeader, "0")
 	}
 	proof := owner.member.credentials(owner.member.Session(), admin)
-	forged := []string{"", nodeScheme, nodeScheme + " x admin ops", "Bearer " + owner.member.Session(), proof + " x", strings.Replace(proof, "ops", "o%70s", 1),
-		owner.member.credentials("another session", admin), strings.Replace(owner.member.credentials(owner.member.Session(), reader), "read", "admin", 1),
+	forged := []string{"", nodeScheme, nodeScheme + " x admin ops", "Bearer " + owner.member.Session(), proof + " x",
+		strings.Replace(proof, "ops", "o%70s", 1),
+		owner.member.credentials("another session", admin), strings.Replace(owner.member.credentials(owner.member.Session(), reader),
+			"read", "admin", 1),
 		strings.Replace(proof, " ops", " other", 1), other.member.credentials(other.member.Session(), admin)}
 	for _, credentials := range forged {
 		if a := tick(owner, credentials); a.status != 401 || a.header.Get(nodeHeader) != owner.name {
@@ -317,10 +328,12 @@ func TestRequestsOfNodes(t *testing.T) {
 	if a := tick(owner, owner.member.credentials(owner.member.Session(), reader)); a.status != 403 {
 		t.Errorf("for a caller who may not: %d %s", a.status, a.body)
 	}
-	if a := tick(other, other.member.credentials(other.member.Session(), admin)); a.status != 503 || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "/problems/unavailable") {
+	if a := tick(other, other.member.credentials(other.member.Session(), admin)); a.status != 503 ||
+		a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "/problems/unavailable") {
 		t.Errorf("a node that does not ask the endpoint: %d %s", a.status, a.body)
 	}
-	if a := other.ask("GET", "/v1/endpoints", "", "Authorization", other.member.credentials(other.member.Session(), admin), appliedHeader, "0"); a.status != 503 {
+	if a := other.ask("GET", "/v1/endpoints", "", "Authorization", other.member.credentials(other.member.Session(), admin),
+		appliedHeader, "0"); a.status != 503 {
 		t.Errorf("a list that another node has a part of: %d %s", a.status, a.body)
 	}
 	got := make(chan http.Header, 1)
@@ -339,7 +352,8 @@ func TestRequestToALaggingNode(t *testing.T) {
 	owner.peers.waits.settle = 50 * time.Millisecond
 	owner.lag.Lock()
 	defer owner.lag.Unlock()
-	q, _, err := other.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, registry.Registration{Endpoint: "city", Text: "SELECT ?n { ?s ?p ?n }"})
+	q, _, err := other.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin},
+		registry.Registration{Endpoint: "city", Text: "SELECT ?n { ?s ?p ?n }"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +372,8 @@ func TestLoopsOfLaggingNodes(t *testing.T) {
 	catchUp := sync.OnceFunc(owner.lag.Unlock)
 	defer catchUp()
 	// Not by the API, which asks the owner when the query is due.
-	q, _, err := other.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, registry.Registration{Endpoint: "city", Text: "SELECT ?n { ?s ?p ?n }"})
+	q, _, err := other.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin},
+		registry.Registration{Endpoint: "city", Text: "SELECT ?n { ?s ?p ?n }"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,7 +440,8 @@ func TestTrialOfAnotherNode(t *testing.T) {
 			t.Errorf("%s: %+v %v", form, a, err)
 		}
 	}
-	if a, err := (trialRun{Outcome: registry.Timeout, Error: "late"}).answer(new(registry.Query)); err != nil || a.Outcome != registry.Timeout || a.Error != "late" || a.Result != nil {
+	if a, err := (trialRun{Outcome: registry.Timeout, Error: "late"}).answer(new(registry.Query)); err != nil ||
+		a.Outcome != registry.Timeout || a.Error != "late" || a.Result != nil {
 		t.Errorf("%+v %v", a, err)
 	}
 }

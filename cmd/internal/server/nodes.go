@@ -83,7 +83,8 @@ func newPeers(m *member) (*peers, error) {
 // newNodeClient returns a client for the APIs of other nodes.
 func newNodeClient(trust *tls.Config) *http.Client {
 	return &http.Client{
-		Transport: &http.Transport{TLSClientConfig: trust, DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, TLSHandshakeTimeout: dialTime,
+		Transport: &http.Transport{TLSClientConfig: trust, DialContext: (&net.Dialer{Timeout: dialTime}).DialContext,
+			TLSHandshakeTimeout: dialTime,
 			MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -131,7 +132,8 @@ func (p *peers) ask(ctx context.Context, d role, r request, out any) error {
 func (p *peers) ownerOf(d role) (registry.Node, error) {
 	owner, mine := p.member.Has(d.key)
 	switch {
-	case owner.Name == "" || mine || owner.Name == p.member.conf.Node: // this node, or its last process, has the lease: it waits until earlier requests have ended
+	// this node, or its last process, has the lease: it waits until earlier requests have ended
+	case owner.Name == "" || mine || owner.Name == p.member.conf.Node:
 		return owner, p.moves(d)
 	case !p.member.Lives(owner.Name):
 		return owner, p.unknown(d, fmt.Sprintf("the node %s, which %s, sends no heartbeats", owner.Name, d.text))
@@ -146,7 +148,8 @@ func (p *peers) moves(d role) error { return p.unknown(d, "no node of the cluste
 // seen, and what becomes of it.
 func (p *peers) unknown(d role, seen string) error {
 	if !p.member.Valid() { // what this node has seen may be out of date, and the others may be too few to take over
-		return unavailable("this node is cut off from its cluster, so it does not know which node " + d.text + ". It goes on by itself when it reaches the journal again")
+		return unavailable("this node is cut off from its cluster, so it does not know which node " + d.text +
+			". It goes on by itself when it reaches the journal again")
 	}
 	if !p.member.HasWorker() {
 		return unavailable(seen + ", and none can take over: each is a gateway, drains or is gone. Start one, or restart one that drains")
@@ -172,7 +175,8 @@ const lookFirst = "look at another node before you send it again"
 // send sends a request to a node and decodes its answer. This node has then applied what the other
 // one had when it answered.
 func (p *peers) send(ctx context.Context, to registry.Node, d role, r request, out any) error {
-	gone := unavailable(fmt.Sprintf("the node %s, which %s, does not answer. Another one takes over if it is gone: try again in a few seconds", to.Name, d.text))
+	gone := unavailable(fmt.Sprintf("the node %s, which %s, does not answer. Another one takes over if it is gone: try again "+
+		"in a few seconds", to.Name, d.text))
 	if p.isSilent(to) {
 		return gone
 	}
@@ -189,12 +193,14 @@ func (p *peers) send(ctx context.Context, to registry.Node, d role, r request, o
 		return ctx.Err()
 	}
 	if dial := (*net.OpError)(nil); r.method != http.MethodGet && !(errors.As(err, &dial) && dial.Op == "dial") {
-		gone = unavailable(fmt.Sprintf("the node %s, which %s, does not answer, so it is not known whether this was done: %s", to.Name, d.text, lookFirst))
+		gone = unavailable(fmt.Sprintf("the node %s, which %s, does not answer, so it is not known whether this was done: %s", to.Name,
+			d.text, lookFirst))
 	}
 	if r.runs == "" { // else it may end late without a fault of the node
 		p.setSilent(to)
 	}
-	p.member.log.Warn("another node of the cluster did not answer", "node", to.Name, "api", to.API, "role", d.text, "request", r.method+" "+r.path, "error", err,
+	p.member.log.Warn("another node of the cluster did not answer", "node", to.Name, "api", to.API, "role", d.text, "request",
+		r.method+" "+r.path, "error", err,
 		"remedy", "cluster.api."+to.Name+" is the URL at which the other nodes reach it alone; cluster.token_file is the same on all nodes")
 	return gone
 }

@@ -34,7 +34,8 @@ func (s *town) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		if row == 0 && n%100 == 0 && s.busy.Load() {
 			label = fmt.Sprint("changed at ", n)
 		}
-		rows = append(rows, fmt.Sprintf(`{"item":{"type":"uri","value":"http://example.org/item/%d"},"label":{"type":"literal","xml:lang":"en","value":%q}}`, row, label))
+		rows = append(rows, fmt.Sprintf(`{"item":{"type":"uri","value":"http://example.org/item/%d"},"label":{"type":"literal",`+
+			`"xml:lang":"en","value":%q}}`, row, label))
 	}
 	w.Header().Set("Content-Type", "application/sparql-results+json")
 	fmt.Fprintf(w, `{"head":{"vars":["item","label"]},"results":{"bindings":[%s]}}`, strings.Join(rows, ","))
@@ -196,7 +197,8 @@ func BenchmarkNodes(b *testing.B) {
 		s := new(town)
 		ep := httptest.NewServer(s)
 		b.Cleanup(ep.Close)
-		e := registry.Endpoint{Name: "city", URL: ep.URL, Slot: "@every 1s", Budget: registry.Duration(time.Second), Policy: "rr", Merge: "off", MinGap: registry.Duration(8500 * time.Microsecond)}.WithDefaults()
+		e := registry.Endpoint{Name: "city", URL: ep.URL, Slot: "@every 1s", Budget: registry.Duration(time.Second), Policy: "rr",
+			Merge: "off", MinGap: registry.Duration(8500 * time.Microsecond)}.WithDefaults()
 		filled := b.TempDir()
 		for _, nodes := range []int{1, 3} {
 			b.Run(fmt.Sprintf("queries=%d/nodes=%d", queries, nodes), func(b *testing.B) {

@@ -23,7 +23,8 @@ func TestFeedsThatAreNotRead(t *testing.T) {
 	var city struct{ URL string }
 	n.call("GET", "/v1/endpoints/city", nil, &city)
 	for _, name := range []string{"files", "sent"} {
-		n.call("POST", "/v1/endpoints", map[string]any{"name": "at-" + name, "url": city.URL, "slot": "@every 1s", "budget": "1s", "feed": name}, nil)
+		n.call("POST", "/v1/endpoints", map[string]any{"name": "at-" + name, "url": city.URL, "slot": "@every 1s", "budget": "1s",
+			"feed": name}, nil)
 	}
 	keys, err := n.member.keys()
 	if err != nil || !slices.Contains(keys, store.FeedLease("files")) || slices.Contains(keys, store.FeedLease("sent")) {

@@ -100,7 +100,8 @@ func everything(t *testing.T, n *node, s *sensor, hook, text string) {
 	q := id(post("/v1/queries", `{"endpoint":"city","query":"SELECT ?n { ?s ?p ?n } # `+text+`"}`))
 	s.value.Add(1)
 	post("/v1/endpoints/city/tick", "")
-	rule := `{"name":"r","query":"` + q + `","when":"?n > 0","labels":{"n":"?n","l":"` + strings.Repeat("<", 1000) + `"},"to":[{"webhook":"` + hook + `/a"}]}`
+	rule := `{"name":"r","query":"` + q + `","when":"?n > 0","labels":{"n":"?n","l":"` + strings.Repeat("<", 1000) +
+		`"},"to":[{"webhook":"` + hook + `/a"}]}`
 	r := id(post("/v1/rules", rule))
 	s.value.Add(1)
 	post("/v1/endpoints/city/tick", "")

@@ -73,7 +73,8 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 	handler := nodes[0].http.Handler
 	routes := append(handler.(interface{ Routes() []string }).Routes(), "GET /", "POST /signin", "PUT /nowhere", "BREW /healthz", "OPTIONS *")
 	member := nodes[0].member
-	ofNode := []string{"Authorization", member.credentials(member.Session(), registry.Caller{Name: "n2", Role: registry.RoleAdmin}), appliedHeader, "0"}
+	ofNode := []string{"Authorization", member.credentials(member.Session(), registry.Caller{Name: "n2", Role: registry.RoleAdmin}),
+		appliedHeader, "0"}
 	check := func(h http.Handler, route string, header ...string) {
 		var c silentClient
 		if c.request(h, route, "localhost", header...); c.late {
@@ -84,7 +85,8 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 				t.Errorf("%s: no header %s", route, name)
 			}
 		}
-		if status := new(silentClient).request(h, route, "evil.example", header...); status != http.StatusMisdirectedRequest && !strings.HasSuffix(route, " *") {
+		if status := new(silentClient).request(h, route, "evil.example", header...); status != http.StatusMisdirectedRequest &&
+			!strings.HasSuffix(route, " *") {
 			t.Errorf("%s with a foreign Host: %d", route, status)
 		}
 	}

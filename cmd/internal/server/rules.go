@@ -66,7 +66,8 @@ func (s ruleSet) ask(ctx context.Context, c registry.Caller, method, path string
 	}
 	if method != http.MethodGet { // the answer to an edit shows it, also if this node lags
 		if s.peers.member.store.Confirm() != nil {
-			return registry.ListedRule{}, unavailable("this was stored, but this node is cut off from its cluster and does not know the newest state: " + lookFirst)
+			return registry.ListedRule{}, unavailable("this was stored, but this node is cut off from its cluster and does not know " +
+				"the newest state: " + lookFirst)
 		}
 	}
 	if err := s.Refresh([]string{x.ID}); err != nil {

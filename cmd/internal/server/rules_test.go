@@ -94,7 +94,8 @@ func TestRulesOfAnotherNode(t *testing.T) {
 	same("/v1/rules")
 	await(t, "the message is counted", func() error {
 		list, err := ruleSet{other.alerts, other.peers}.Rules("", 10)
-		if err == nil && (len(list) != 1 || len(list[0].Receivers) != 1 || list[0].Receivers[0].Deliveries != 1 || list[0].Receivers[0].Waiting() != 0) {
+		if err == nil && (len(list) != 1 || len(list[0].Receivers) != 1 || list[0].Receivers[0].Deliveries != 1 ||
+			list[0].Receivers[0].Waiting() != 0) {
 			err = fmt.Errorf("%+v", list)
 		}
 		return err
@@ -220,7 +221,8 @@ func rulesOwner(t *testing.T, nodes []*node) (owner, other *node) {
 func TestRulesOfALaggingNode(t *testing.T) {
 	_, nodes := newMembers(t, 2)
 	owner, other := rulesOwner(t, nodes)
-	q, _, err := owner.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, registry.Registration{Endpoint: "city", Text: "SELECT ?n { ?s ?p ?n }"})
+	q, _, err := owner.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin},
+		registry.Registration{Endpoint: "city", Text: "SELECT ?n { ?s ?p ?n }"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +258,8 @@ func TestRulesOfALaggingNode(t *testing.T) {
 func TestEditsWithUnknownOutcome(t *testing.T) {
 	_, nodes := newMembers(t, 2)
 	owner, other := rulesOwner(t, nodes)
-	q, _, err := owner.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin}, registry.Registration{Endpoint: "city", Text: "SELECT ?n { ?s ?p ?n }"})
+	q, _, err := owner.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin},
+		registry.Registration{Endpoint: "city", Text: "SELECT ?n { ?s ?p ?n }"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +290,8 @@ func TestEditsWithUnknownOutcome(t *testing.T) {
 	}
 	network.CloseIdleConnections()
 	other.peers.waits.short, other.peers.waits.settle = 300*time.Millisecond, time.Millisecond
-	if a := edit("?n > 7", func() {}); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "it is not known whether this was done") {
+	if a := edit("?n > 7", func() {}); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body,
+		"it is not known whether this was done") {
 		t.Errorf("without an answer: %d %.400s", a.status, a.body)
 	}
 	other.peers.waits.short = shortLimit
@@ -296,7 +300,8 @@ func TestEditsWithUnknownOutcome(t *testing.T) {
 	time.Sleep(silentTime)
 	other.lag.Lock()
 	defer other.lag.Unlock()
-	if a := edit("?n > 8", func() { other.Store.Hurry(0) }); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "this was stored") {
+	if a := edit("?n > 8", func() { other.Store.Hurry(0) }); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body,
+		"this was stored") {
 		t.Errorf("stored elsewhere: %d %.400s", a.status, a.body)
 	}
 }

@@ -89,7 +89,8 @@ func New(ctx context.Context, conf *config.Config, log *slog.Logger) (*Server, e
 
 // newOn is New with a clock and with a journal, which belongs to the caller. nil means that there is none.
 func newOn(ctx context.Context, conf *config.Config, log *slog.Logger, j journal.Journal, c *clock.Clock) (s *Server, err error) {
-	s = &Server{clock: c, started: c.Now(), WhenReady: func(context.Context) {}, WhenStopping: func() {}, conf: conf, log: log, Waker: notify.NewWaker(), metrics: web.NewMetrics(cli.Version())}
+	s = &Server{clock: c, started: c.Now(), WhenReady: func(context.Context) {}, WhenStopping: func() {}, conf: conf, log: log,
+		Waker: notify.NewWaker(), metrics: web.NewMetrics(cli.Version())}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -109,7 +110,8 @@ func newOn(ctx context.Context, conf *config.Config, log *slog.Logger, j journal
 		if path := filepath.Join(conf.Data, store.File); store.InUse(path) { // its journal is, too
 			return s, fmt.Errorf("open %s: %w: stop the other freshet, or give this node its own data directory", path, store.ErrLocked)
 		}
-		s.opening = newOpening(conf.Cluster.Node, web.NotReady(s.site(), log, "this node waits for the journal of the cluster; its log says what it lacks"))
+		s.opening = newOpening(conf.Cluster.Node, web.NotReady(s.site(), log,
+			"this node waits for the journal of the cluster; its log says what it lacks"))
 		s.http = s.serving(s.opening)
 		go func() { s.opening.served <- s.accept() }()
 		if s.member, err = openMember(ctx, conf, log, j); err != nil {
@@ -232,17 +234,20 @@ func (s *Server) wake(notes []scheduler.Note) {
 
 func (s *Server) serveHTTP() error {
 	s.live = notify.NewServer(notify.Options{
-		Log: s.Store.History, Waker: s.Waker, Registrar: registrar{s.Registry}, Gate: s.gate, Head: s.Store.History.Head, Confirm: s.Store.History.Confirm, Due: s.due, Proved: changeFeeds{s}.until,
+		Log: s.Store.History, Waker: s.Waker, Registrar: registrar{s.Registry}, Gate: s.gate, Head: s.Store.History.Head,
+		Confirm: s.Store.History.Confirm, Due: s.due, Proved: changeFeeds{s}.until,
 		Captures: s.Store.Rounds, ResolveProfile: s.Registry.ResolveProfile,
 		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
-		Limits: notify.Limits{Connections: s.conf.Limits.Connections, OneAddress: s.conf.Limits.AddressConnections, Change: unlessZero(s.conf.Limits.Change)},
+		Limits: notify.Limits{Connections: s.conf.Limits.Connections, OneAddress: s.conf.Limits.AddressConnections,
+			Change: unlessZero(s.conf.Limits.Change)},
 	})
 	s.gate.Changed = s.live.Recheck
 	sockets := live.New(s.live)
 	conf := web.Config{
 		Registry: s.Registry, Gate: s.gate,
-		Data:      web.Data{Queries: s.Store.Catalog, History: sharing{s.Store.History, s.live}, Backup: s.Store.Backup},
-		Loops:     web.Loops{Daemon: s.loops, Hints: s.loops, ChangeFeeds: changeFeeds{s}, Shadows: shadow.NewComparer(s.loops, s.Store.Ledger).Compare, Merging: s.loops, Local: s.loops.local},
+		Data: web.Data{Queries: s.Store.Catalog, History: sharing{s.Store.History, s.live}, Backup: s.Store.Backup},
+		Loops: web.Loops{Daemon: s.loops, Hints: s.loops, ChangeFeeds: changeFeeds{s}, Shadows: shadow.NewComparer(s.loops,
+			s.Store.Ledger).Compare, Merging: s.loops, Local: s.loops.local},
 		Profiling: web.Profiling{Profiles: s.Store.Rounds, NextRound: s.loops.NextRound, Following: s.Waker.Followers},
 		Publishing: web.Publishing{Followers: s.live, Rechecks: s.live, Feed: s.feed,
 			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) }},
@@ -266,7 +271,9 @@ func (s *Server) serveHTTP() error {
 		return err
 	}
 	s.alerts.Deliver(s.deliveries.engine)
-	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks, Receivers: s.deliveries.people, Deliveries: s.deliveries.Deliveries, AllSubscriptions: s.deliveries.AllSubscriptions, DeadLetters: s.deliveries.engine, Rules: ruleSet{s.alerts, s.peers}}
+	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks,
+		Receivers: s.deliveries.people, Deliveries: s.deliveries.Deliveries, AllSubscriptions: s.deliveries.AllSubscriptions,
+		DeadLetters: s.deliveries.engine, Rules: ruleSet{s.alerts, s.peers}}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store.Catalog, Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()
 		return f.C(), f.Close
@@ -312,7 +319,8 @@ func (s *Server) clustered(c web.Config, clients *web.Handler) (*nodeHandler, er
 	c.Limits.Body, c.Limits.Tries = mostBody, mostTries
 	c.Pages, c.Metrics, c.Protocols, c.CatchUp = nil, nil, web.Protocols{}, nil
 	nodes, err := web.New(c)
-	return &nodeHandler{Handler: clients, nodes: nodes, late: web.NotReady(s.site(), s.log, "this node lags behind the journal of the cluster: try again in a moment"), peers: s.peers}, err
+	return &nodeHandler{Handler: clients, nodes: nodes, late: web.NotReady(s.site(), s.log,
+		"this node lags behind the journal of the cluster: try again in a moment"), peers: s.peers}, err
 }
 
 // site describes the server as clients and other nodes see it.
@@ -553,7 +561,8 @@ func (s *Server) warnOfSharedURLs(name string) {
 	}
 	for _, group := range registry.SharedURLs(all) {
 		if name == "" || slices.Contains(group, name) {
-			s.log.Warn("endpoints have the same URL: each has a budget of its own, so their service is asked for the sum", "endpoints", strings.Join(group, " "),
+			s.log.Warn("endpoints have the same URL: each has a budget of its own, so their service is asked for the sum", "endpoints",
+				strings.Join(group, " "),
 				"remedy", "use one endpoint, or divide the budget and the concurrency among them")
 		}
 	}
@@ -574,7 +583,8 @@ func (s *Server) LogStart() error {
 	}
 	s.warnOfSharedURLs("")
 	b := cli.ThisBuild()
-	s.log.Info("started", "version", b.Version, "revision", b.Revision, "config", s.conf.File, "data", s.conf.Data, "listen", s.listener.Addr().String(),
+	s.log.Info("started", "version", b.Version, "revision", b.Revision, "config", s.conf.File, "data", s.conf.Data, "listen",
+		s.listener.Addr().String(),
 		"url", s.URL(), "endpoints", len(endpoints), "queries", queries)
 	return nil
 }

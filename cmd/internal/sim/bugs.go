@@ -146,7 +146,8 @@ var bugs = []bug{
 		{"endpoint/judge.go", "v.wait = retryAfter(x.header, c.health.clock())", "if !BUG { v.wait = retryAfter(x.header, c.health.clock()) }"},
 	}},
 	{"retry-after-short", "half of Retry-After is waited", []edit{
-		{"endpoint/judge.go", "v.wait = retryAfter(x.header, c.health.clock())", "v.wait = retryAfter(x.header, c.health.clock())\n\t\tif BUG { v.wait /= 2 }"},
+		{"endpoint/judge.go", "v.wait = retryAfter(x.header, c.health.clock())",
+			"v.wait = retryAfter(x.header, c.health.clock())\n\t\tif BUG { v.wait /= 2 }"},
 	}},
 	{"partial", "an answer that says that it is capped is taken for complete", []edit{
 		{"endpoint/judge.go", "k.told = int(said)", "if BUG { return k }\n\t\tk.told = int(said)"},
@@ -155,16 +156,19 @@ var bugs = []bug{
 		{"endpoint/judge.go", "return [2]uint64{body.Hi, body.Lo}", "if BUG { return [2]uint64{1, 1} }\n\treturn [2]uint64{body.Hi, body.Lo}"},
 	}},
 	{"length-digest", "bodies with equal last bytes count as equal", []edit{
-		{"endpoint/judge.go", "return [2]uint64{body.Hi, body.Lo}", "if BUG { return [2]uint64{body.Hi & 7, 1} }\n\treturn [2]uint64{body.Hi, body.Lo}"},
+		{"endpoint/judge.go", "return [2]uint64{body.Hi, body.Lo}", "if BUG { return [2]uint64{body.Hi & 7, 1} }\n\treturn " +
+			"[2]uint64{body.Hi, body.Lo}"},
 	}},
 	{"no-sync", "commits are not synced to the disk", []edit{
 		{"store/open.go", "Timeout:         lockWait,", "Timeout:         lockWait,\n\t\t\tNoSync: BUG,"},
 	}},
 	{"never-probe", "an endpoint that failed is never asked again", []edit{
-		{"scheduler/runner.go", "\tdefault:\n\t\tr.budget.SetWidth(1)", "\tdefault:\n\t\tif BUG { r.stopped = \"never\" }\n\t\tr.budget.SetWidth(1)"},
+		{"scheduler/runner.go", "\tdefault:\n\t\tr.budget.SetWidth(1)",
+			"\tdefault:\n\t\tif BUG { r.stopped = \"never\" }\n\t\tr.budget.SetWidth(1)"},
 	}},
 	{"too-many", "one request more than allowed at a time", []edit{
-		{"endpoint/limiter.go", "make(chan struct{}, max(concurrency, 1))", "make(chan struct{}, max(concurrency, 1)+map[bool]int{true: 1}[BUG])"},
+		{"endpoint/limiter.go", "make(chan struct{}, max(concurrency, 1))",
+			"make(chan struct{}, max(concurrency, 1)+map[bool]int{true: 1}[BUG])"},
 		{"scheduler/limiter.go", "l.used >= l.width || len(l.waiting) > 0", "l.used >= l.width+map[bool]int{true: 1}[BUG] || len(l.waiting) > 0"},
 		{"scheduler/runner.go", "r.budget.SetWidth(cap(r.results))", "r.budget.SetWidth(cap(r.results) + map[bool]int{true: 1}[BUG])"},
 		{"endpoint/client.go", "newHTTPClient(e.Concurrency),", "newHTTPClient(e.Concurrency + map[bool]int{true: 1}[BUG]),"},
@@ -173,31 +177,37 @@ var bugs = []bug{
 		{"scheduler/slot.go", "cut := r.budget.Cut(now)", "cut := r.budget.Cut(now)\n\tif BUG { cut = nil }"},
 	}},
 	{"deaf-merge", "a merged answer never says that a member has changed", []edit{
-		{"scheduler/mergedruns.go", "case (m.differ || audited[m.x]) && !m.outdated(now):", "case !BUG && (m.differ || audited[m.x]) && !m.outdated(now):"},
+		{"scheduler/mergedruns.go", "case (m.differ || audited[m.x]) && !m.outdated(now):",
+			"case !BUG && (m.differ || audited[m.x]) && !m.outdated(now):"},
 	}},
 	{"lost-wake", "a commit of several changes wakes no followers", []edit{
 		{"scheduler/commit.go", "\t\tr.l.wake(notes)", "\t\tif !BUG || len(notes) < 2 { r.l.wake(notes) }"},
 	}},
 	{"deaf-audience", "the end of one follower ends those of the same query", []edit{
-		{"notify/waker.go", "\t\tif len(a.followers) == 0 {\n\t\t\tdelete(f.waker.queries, query)", "\t\tif BUG || len(a.followers) == 0 {\n\t\t\tdelete(f.waker.queries, query)"},
+		{"notify/waker.go", "\t\tif len(a.followers) == 0 {\n\t\t\tdelete(f.waker.queries, query)",
+			"\t\tif BUG || len(a.followers) == 0 {\n\t\t\tdelete(f.waker.queries, query)"},
 	}},
 	{"no-resume", "every stream begins with the result", []edit{
 		{"notify/stream.go", "\tif o.After != nil {\n\t\tt.cursor.Jump(*o.After)", "\tif o.After != nil && !BUG {\n\t\tt.cursor.Jump(*o.After)"},
 	}},
 	{"event-id", "the id of an event is one too high", []edit{
-		{"notify/sse.go", "func (t *changesStream) write(ev *StreamEvent) error {\n\tid := ev.At.String()", "func (t *changesStream) write(ev *StreamEvent) error {\n\tid := ev.At.String()\n\tif p := ev.At; BUG { p.Seq++; id = p.String() }"},
+		{"notify/sse.go", "func (t *changesStream) write(ev *StreamEvent) error {\n\tid := ev.At.String()",
+			"func (t *changesStream) write(ev *StreamEvent) error {\n\tid := ev.At.String()\n\tif p := ev.At; BUG { p.Seq++; id = p.String() }"},
 	}},
 	{"skip-change", "a stream skips the change after a page", []edit{
-		{"notify/cursor/cursor.go", "\tc.move(next.Position())\n\treturn Event{Kind: Change", "\tc.move(next.Position())\n\tif BUG && next.Seq%7 == 0 { return Event{}, false }\n\treturn Event{Kind: Change"},
+		{"notify/cursor/cursor.go", "\tc.move(next.Position())\n\treturn Event{Kind: Change",
+			"\tc.move(next.Position())\n\tif BUG && next.Seq%7 == 0 { return Event{}, false }\n\treturn Event{Kind: Change"},
 	}},
 	{"no-removals", "changes have no removed rows", []edit{
-		{"diff/compare.go", "d.Removed, d.Added = pick(old, m.removed), pick(new, m.added)", "d.Removed, d.Added = pick(old, m.removed), pick(new, m.added)\n\tif BUG { d.Removed = nil }"},
+		{"diff/compare.go", "d.Removed, d.Added = pick(old, m.removed), pick(new, m.added)",
+			"d.Removed, d.Added = pick(old, m.removed), pick(new, m.added)\n\tif BUG { d.Removed = nil }"},
 	}},
 	{"wall-clock", "the server goes by the clock of the machine", []edit{
 		{"registry/clock/clock.go", "now := c.Machine()", "now := c.Machine()\n\tif BUG { return now }"},
 	}},
 	{"new-message", "each attempt of a webhook is a new message", []edit{
-		{"notify/webhook/webhook.go", "if s.Cursor == from && s.Seen == seen && pendingID(s) == pending {", "if BUG { p.Until, p.From = from, from }\n\t\tif s.Cursor == from && s.Seen == seen && pendingID(s) == pending {"},
+		{"notify/webhook/webhook.go", "if s.Cursor == from && s.Seen == seen && pendingID(s) == pending {",
+			"if BUG { p.Until, p.From = from, from }\n\t\tif s.Cursor == from && s.Seen == seen && pendingID(s) == pending {"},
 	}},
 	{"debt", "an endpoint's debt is forgotten", []edit{
 		{"scheduler/commit.go", "r.l.planner.Owe(r.budget.Totals().Debt)", "if !BUG { r.l.planner.Owe(r.budget.Totals().Debt) }"},
@@ -210,10 +220,12 @@ var bugs = []bug{
 		{"store/retention.go", "!a.time.IsZero() && next.Before(clock)", "!BUG && !a.time.IsZero() && next.Before(clock)"},
 	}},
 	{"past-before", "the result at a time is the one before", []edit{
-		{"store/past.go", "		return 0, nil\n	}\n	return low, nil", "		return 0, nil\n	}\n	if BUG { return max(low-1, h.oldest), nil }\n	return low, nil"},
+		{"store/past.go", "		return 0, nil\n	}\n	return low, nil", "		return 0, nil\n	}\n	if BUG { return max(low-1, h.oldest), " +
+			"nil }\n	return low, nil"},
 	}},
 	{"past-undo", "one change too few is undone for a past result", []edit{
-		{"store/past.go", "r.base, r.back, r.left = slices.Clone(later), true, r.next-seq", "r.base, r.back, r.left = slices.Clone(later), true, r.next-seq-map[bool]uint64{true: 1}[BUG]"},
+		{"store/past.go", "r.base, r.back, r.left = slices.Clone(later), true, r.next-seq",
+			"r.base, r.back, r.left = slices.Clone(later), true, r.next-seq-map[bool]uint64{true: 1}[BUG]"},
 	}},
 	{"lost-commit", "one commit in fifty is lost without an error", []edit{
 		{"store/file.go", "	return d.commit(tx)", "	if BUG && tx.ID()%50 == 0 { return nil }\n	return d.commit(tx)"},
@@ -222,14 +234,16 @@ var bugs = []bug{
 		{"store/file.go", "	if failure == nil {", "	if failure == nil || BUG && fmt.Sprint(failure)[:4] == \"sync\" {"},
 	}},
 	{"old-epoch", "a restored backup goes on with the numbers that it had", []edit{
-		{"store/enter.go", "	if empty && !journaled || !empty && fresh != \"\" {", "	if BUG && !empty { fresh = \"\" }\n	if empty && !journaled || !empty && fresh != \"\" {"},
+		{"store/enter.go", "	if empty && !journaled || !empty && fresh != \"\" {",
+			"	if BUG && !empty { fresh = \"\" }\n	if empty && !journaled || !empty && fresh != \"\" {"},
 	}},
 	{"new-epoch", "numbering begins again at each start", []edit{
 		{"store/enter.go", "	if empty && !journaled || !empty && fresh != \"\" {", "	if BUG || empty && !journaled || !empty && fresh != \"\" {"},
 	}},
 	// Rules and alerts.
 	{"half-for", "an alert fires after half of its time", []edit{
-		{"notify/rule/fold.go", "f.time.Sub(a.Since) >= f.wait:", "f.time.Sub(a.Since) >= f.wait/map[bool]time.Duration{true: 2, false: 1}[BUG]:"},
+		{"notify/rule/fold.go", "f.time.Sub(a.Since) >= f.wait:", "f.time.Sub(a.Since) >= f.wait/map[bool]time.Duration{true: 2, " +
+			"false: 1}[BUG]:"},
 	}},
 	{"no-keep", "keep_firing_for does not hold", []edit{
 		{"notify/rule/fold.go", "	if f.ending {\n		keep = 0", "	if f.ending || BUG {\n		keep = 0"},
@@ -239,7 +253,8 @@ var bugs = []bug{
 	}},
 	{"clock-back-for", "the time of an alert does not go on while the clock is behind", []edit{
 		{"notify/rule/fold.go", "s.CheckedAt.Sub(f.time); back > 0 {", "s.CheckedAt.Sub(f.time); back > 0 && !BUG {"},
-		{"notify/alert/step.go", "	if d.limit.IsZero() {\n		d.limit = d.rule.limit(now)", "	if BUG { return }\n	if d.limit.IsZero() {\n		d.limit = d.rule.limit(now)"},
+		{"notify/alert/step.go", "	if d.limit.IsZero() {\n		d.limit = d.rule.limit(now)",
+			"	if BUG { return }\n	if d.limit.IsZero() {\n		d.limit = d.rule.limit(now)"},
 	}},
 	{"clock-ahead-for", "a clock that is set forward ends what an alert waits for", []edit{
 		{"notify/alert/step.go", "	case answer.After(d.limit):", "	case !BUG && answer.After(d.limit):"},
@@ -248,35 +263,44 @@ var bugs = []bug{
 		{"notify/rule/fold.go", "		f.state.Fired++\n", "		if !BUG || f.state.Fired == 0 { f.state.Fired++ }\n"},
 	}},
 	{"time-id", "the id of a message about an alert is made of a time that repeats", []edit{
-		{"notify/alert/step.go", "v.Alert, at.Epoch, v.Firing, v.State),", "v.Alert, at.Epoch, map[bool]uint64{true: uint64(v.Time.Unix() / 60), false: v.Firing}[BUG], v.State),"},
+		{"notify/alert/step.go", "v.Alert, at.Epoch, v.Firing, v.State),",
+			"v.Alert, at.Epoch, map[bool]uint64{true: uint64(v.Time.Unix() / 60), false: v.Firing}[BUG], v.State),"},
 	}},
 	{"short-alert", "alerts end at Alertmanager before they are sent again", []edit{
-		{"notify/alert/alertmanager.go", "now.Add(endsInResend * o.Resend)", "now.Add(endsInResend * o.Resend / map[bool]time.Duration{true: 8, false: 1}[BUG])"},
+		{"notify/alert/alertmanager.go", "now.Add(endsInResend * o.Resend)",
+			"now.Add(endsInResend * o.Resend / map[bool]time.Duration{true: 8, false: 1}[BUG])"},
 	}},
 	{"future-start", "an alert starts after its end when the clock was ahead", []edit{
-		{"notify/alert/alertmanager.go", "StartsAt: earlier(m.StartsAt, now), EndsAt: earlier(m.EndsAt, now),", "StartsAt: map[bool]time.Time{true: m.StartsAt, false: earlier(m.StartsAt, now)}[BUG], EndsAt: earlier(m.EndsAt, now),"},
+		{"notify/alert/alertmanager.go", "StartsAt: earlier(m.StartsAt, now), EndsAt: earlier(m.EndsAt, now),",
+			"StartsAt: map[bool]time.Time{true: m.StartsAt, false: earlier(m.StartsAt, now)}[BUG], EndsAt: earlier(m.EndsAt, now),"},
 	}},
 	{"never-settled", "an alert that was delivered stays in the queue", []edit{
-		{"notify/alert/send.go", "	for i := range list {\n		s.Drop = append(", "	for i := range list {\n		if BUG && list[i].Seq%2 == 0 { continue }\n		s.Drop = append("},
+		{"notify/alert/send.go", "	for i := range list {\n		s.Drop = append(", "	for i := range list {\n		if BUG && list[i].Seq%2 " +
+			"== 0 { continue }\n		s.Drop = append("},
 	}},
 	// Deliveries.
 	{"last-only", "people are told the last of several changes only", []edit{
-		{"notify/people/people.go", "Type: typ, From: from, Until: until,", "Type: typ, From: map[bool]registry.Position{true: {Epoch: until.Epoch, Seq: until.Seq - 1}, false: from}[BUG], Until: until,"},
+		{"notify/people/people.go", "Type: typ, From: from, Until: until,", "Type: typ, From: map[bool]registry.Position{true: " +
+			"{Epoch: until.Epoch, Seq: until.Seq - 1}, false: from}[BUG], Until: until,"},
 	}},
 	{"people-early", "a message to people counts as delivered when it fails", []edit{
-		{"notify/people/people.go", "	switch r.Verdict {\n	case deliver.Taken:\n		if quiet", "	if BUG && mine { settle(s, m) }\n	switch r.Verdict {\n	case deliver.Taken:\n		if quiet"},
+		{"notify/people/people.go", "	switch r.Verdict {\n	case deliver.Taken:\n		if quiet",
+			"	if BUG && mine { settle(s, m) }\n	switch r.Verdict {\n	case deliver.Taken:\n		if quiet"},
 	}},
 	{"late-digest", "a digest waits from now on, again and again", []edit{
-		{"notify/service/quiet.go", "at = later(at, since.Truncate(q.every).Add(q.every))", "at = later(at, map[bool]time.Time{true: now, false: since}[BUG].Truncate(q.every).Add(q.every))"},
+		{"notify/service/quiet.go", "at = later(at, since.Truncate(q.every).Add(q.every))",
+			"at = later(at, map[bool]time.Time{true: now, false: since}[BUG].Truncate(q.every).Add(q.every))"},
 	}},
 	{"websub-failed", "the hub counts a failed delivery as done", []edit{
-		{"notify/websub/hub.go", "			switch r.Verdict {\n			case deliver.Taken:\n				return moved", "			if BUG { return moved(from, at, version)(s) }\n			switch r.Verdict {\n			case deliver.Taken:\n				return moved"},
+		{"notify/websub/hub.go", "			switch r.Verdict {\n			case deliver.Taken:\n				return moved",
+			"			if BUG { return moved(from, at, version)(s) }\n			switch r.Verdict {\n			case deliver.Taken:\n				return moved"},
 	}},
 	{"websub-version", "the hub takes versions of equal length for one", []edit{
 		{"notify/websub/hub.go", "	if c.Version == s.Version {", "	if c.Version == s.Version || BUG && len(c.Version) == len(s.Version) {"},
 	}},
 	{"no-retry", "a failed delivery is tried again at the next change only", []edit{
-		{"notify/deliver/schedule.go", "	default:\n		e.schedule(x, x.next())", "	case BUG:\n		x.hold, x.probe = time.Time{}, time.Time{}\n	default:\n		e.schedule(x, x.next())"},
+		{"notify/deliver/schedule.go", "	default:\n		e.schedule(x, x.next())",
+			"	case BUG:\n		x.hold, x.probe = time.Time{}, time.Time{}\n	default:\n		e.schedule(x, x.next())"},
 	}},
 	{"deaf-call", "a change during a call is not delivered", []edit{
 		{"notify/deliver/schedule.go", "		x.again = true\n	case x.hold", "		x.again = !BUG\n	case x.hold"},
@@ -286,35 +310,44 @@ var bugs = []bug{
 		{"notify/deliver/reply.go", "slices.Contains(refusals, r.Status) }", "(slices.Contains(refusals, r.Status) || BUG && r.Status == 503) }"},
 	}},
 	{"folded-last", "of changes that are sent as one the first are left out", []edit{
-		{"notify/cursor/pending.go", "	if err := s.add(page); err != nil {", "	if BUG { page = page[len(page)-1:] }\n	if err := s.add(page); err != nil {"},
+		{"notify/cursor/pending.go", "	if err := s.add(page); err != nil {", "	if BUG { page = page[len(page)-1:] }\n	if err := " +
+			"s.add(page); err != nil {"},
 	}},
 	{"sepa-removed", "SEPA does not tell removed rows", []edit{
-		{"notify/sepa/message.go", "	plus, minus, before := d.Added, d.Removed, d.OldVars\n", "	plus, minus, before := d.Added, d.Removed, d.OldVars\n	if BUG { minus = nil }\n"},
+		{"notify/sepa/message.go", "	plus, minus, before := d.Added, d.Removed, d.OldVars\n",
+			"	plus, minus, before := d.Added, d.Removed, d.OldVars\n	if BUG { minus = nil }\n"},
 	}},
 	{"compose", "what came and went in between is part of the net change", []edit{
 		{"diff/compose.go", "		case c == 0:\n			plus, minus", "		case c == 0 && !BUG:\n			plus, minus"},
 	}},
 	{"page-skip", "a page of changes begins one too late", []edit{
-		{"web/changes.go", "		page.Next = ch.Position().String()\n	}\n	return page.write(w)", "		p := ch.Position()\n		if BUG && p.Seq < until.Seq { p.Seq++ }\n		page.Next = p.String()\n	}\n	return page.write(w)"},
+		{"web/changes.go", "		page.Next = ch.Position().String()\n	}\n	return page.write(w)",
+			"		p := ch.Position()\n		if BUG && p.Seq < until.Seq { p.Seq++ }\n		page.Next = p.String()\n	}\n	return page.write(w)"},
 	}},
 	// The schedule.
 	{"lost-hint", "a hint about a query is taken and forgotten", []edit{
-		{"scheduler/plan/hints.go", "		if t.marked[c] = struct{}{}; len(t.marked) > maxHinted {", "		if BUG { continue }\n		if t.marked[c] = struct{}{}; len(t.marked) > maxHinted {"},
+		{"scheduler/plan/hints.go", "		if t.marked[c] = struct{}{}; len(t.marked) > maxHinted {",
+			"		if BUG { continue }\n		if t.marked[c] = struct{}{}; len(t.marked) > maxHinted {"},
 	}},
 	{"free-hints", "what hinted queries use counts for no slot", []edit{
-		{"scheduler/offgrid.go", "	return min(left, l.account.left(l.planner.Unowed()), ", "	if BUG { return exactly(last.Budget), end }\n	return min(left, l.account.left(l.planner.Unowed()), "},
+		{"scheduler/offgrid.go", "	return min(left, l.account.left(l.planner.Unowed()), ",
+			"	if BUG { return exactly(last.Budget), end }\n	return min(left, l.account.left(l.planner.Unowed()), "},
 	}},
 	{"lost-outcome", "the first of several outcomes in a commit is lost", []edit{
-		{"scheduler/commit.go", "	b := Batch{Outcomes: r.pending, Policy: r.learnt}", "	b := Batch{Outcomes: r.pending, Policy: r.learnt}\n	if BUG && len(r.pending) > 1 { b.Outcomes = r.pending[1:] }"},
+		{"scheduler/commit.go", "	b := Batch{Outcomes: r.pending, Policy: r.learnt}",
+			"	b := Batch{Outcomes: r.pending, Policy: r.learnt}\n	if BUG && len(r.pending) > 1 { b.Outcomes = r.pending[1:] }"},
 	}},
 	{"restart-debt", "a restart forgets the endpoint's debt", []edit{
-		{"scheduler/loopdata.go", "news.Last.Owes(), news.Policy.Policy", "map[bool]time.Duration{false: news.Last.Owes()}[BUG], news.Policy.Policy"},
+		{"scheduler/loopdata.go", "news.Last.Owes(), news.Policy.Policy", "map[bool]time.Duration{false: news.Last.Owes()}[BUG], " +
+			"news.Policy.Policy"},
 	}},
 	{"restart-gap", "a restart forgets min_gap", []edit{
-		{"scheduler/loopdata.go", "	if news.Last.Number > 0 {\n		l.account.executed(now)", "	if news.Last.Number > 0 && !BUG {\n		l.account.executed(now)"},
+		{"scheduler/loopdata.go", "	if news.Last.Number > 0 {\n		l.account.executed(now)",
+			"	if news.Last.Number > 0 && !BUG {\n		l.account.executed(now)"},
 	}},
 	{"restart-pause", "a restart forgets Retry-After", []edit{
-		{"endpoint/health.go", "	now := clock()\n	if h.Since.After(now) {", "	if BUG { h.State, h.Until = registry.Healthy, time.Time{} }\n	now := clock()\n	if h.Since.After(now) {"},
+		{"endpoint/health.go", "	now := clock()\n	if h.Since.After(now) {",
+			"	if BUG { h.State, h.Until = registry.Healthy, time.Time{} }\n	now := clock()\n	if h.Since.After(now) {"},
 	}},
 	{"old-settings", "settings that changed in the file are not in force", []edit{
 		{"registry/endpoints.go", "			c.applyFile(e)\n", "			if !BUG { c.applyFile(e) }\n"},
@@ -327,10 +360,12 @@ var bugs = []bug{
 		{"cmd/internal/cluster/keeper.go", "k.age(sent) < k.ttl*2/3", "(BUG || k.age(sent) < k.ttl*2/3)"},
 	}},
 	{"takes-lease", "a node takes the lease of one that is alive", []edit{
-		{"cmd/internal/cluster/keeper.go", "now.Sub(k.last(l.Session).at) >= ttl &&", "now.Sub(k.last(l.Session).at) >= ttl/map[bool]time.Duration{true: 8, false: 1}[BUG] &&"},
+		{"cmd/internal/cluster/keeper.go", "now.Sub(k.last(l.Session).at) >= ttl &&",
+			"now.Sub(k.last(l.Session).at) >= ttl/map[bool]time.Duration{true: 8, false: 1}[BUG] &&"},
 	}},
 	{"resume-next", "a follower that resumes misses the next change", []edit{
-		{"notify/cursor/cursor.go", "	_, err := r.Log.After(c.Query, p, 1)\n	if err == nil {", "	page, err := r.Log.After(c.Query, p, 1)\n	if BUG && len(page) > 0 { p.Seq++ }\n	if err == nil {"},
+		{"notify/cursor/cursor.go", "	_, err := r.Log.After(c.Query, p, 1)\n	if err == nil {",
+			"	page, err := r.Log.After(c.Query, p, 1)\n	if BUG && len(page) > 0 { p.Seq++ }\n	if err == nil {"},
 	}},
 }
 
@@ -343,7 +378,8 @@ func planted() (edits []edit, added map[string]string) {
 			// Two bugs may change one place: a text that an earlier one has put there stays.
 			edits = append(edits, e)
 			dir := filepath.Dir(e.file)
-			added[filepath.Join(dir, "simulated_bug.go")] = fmt.Sprintf("package %s\n\nimport \"os\"\n\nvar simulatedBug = os.Getenv(\"SIM_BUG\")\n", filepath.Base(dir))
+			added[filepath.Join(dir, "simulated_bug.go")] = fmt.Sprintf("package %s\n\nimport \"os\"\n\nvar simulatedBug = "+
+				"os.Getenv(\"SIM_BUG\")\n", filepath.Base(dir))
 		}
 	}
 	return edits, added

@@ -163,7 +163,8 @@ func (m *machine) live(ctx context.Context, module *Module) (code uint32, err er
 	}
 	fs := wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(m.disk, "/").(sysfs.FSConfig).WithSysFSMount(m.world, "/world")
 	config := wazero.NewModuleConfig().WithName("").WithArgs("world").WithFSConfig(fs).WithStdout(m.out).WithStderr(m.out).
-		WithEnv("PWD", "/").WithEnv("TMPDIR", "/").WithEnv("HOME", "/").WithEnv("GOMEMLIMIT", "1000MiB").WithEnv("GOGC", "300").WithEnv("SIM_AT", fmt.Sprint(int64(begun))).WithEnv("SIM_BUG", m.bug).
+		WithEnv("PWD", "/").WithEnv("TMPDIR", "/").WithEnv("HOME", "/").WithEnv("GOMEMLIMIT", "1000MiB").WithEnv("GOGC",
+		"300").WithEnv("SIM_AT", fmt.Sprint(int64(begun))).WithEnv("SIM_BUG", m.bug).
 		WithRandSource(rand.NewChaCha8(seed)).
 		WithWalltime(func() (int64, int32) {
 			m.look()

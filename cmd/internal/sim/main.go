@@ -109,7 +109,8 @@ func (c *command) prepare(ctx context.Context) error {
 	if c.module, err = Compile(ctx, code, filepath.Join(dir, "cache"), runtime.NumCPU()); err != nil {
 		return err
 	}
-	fmt.Printf("The server: %d MB, built in %s, compiled in %s.\n", len(code)>>20, built.Round(time.Second), (time.Since(begun) - built).Round(time.Second))
+	fmt.Printf("The server: %d MB, built in %s, compiled in %s.\n", len(code)>>20, built.Round(time.Second),
+		(time.Since(begun) - built).Round(time.Second))
 	return nil
 }
 
@@ -183,7 +184,8 @@ func (c *command) judge(ctx context.Context) error {
 	if broken != nil {
 		return broken
 	}
-	fmt.Printf("%d worlds, %d virtual hours, %d faults, %d lives, %d crashes, %d executions in %s.\n", worlds.Worlds, int(span.Hours()), faults,
+	fmt.Printf("%d worlds, %d virtual hours, %d faults, %d lives, %d crashes, %d executions in %s.\n", worlds.Worlds,
+		int(span.Hours()), faults,
 		worlds.Lives, worlds.Crashes, worlds.Asks, time.Since(begun).Round(time.Second))
 	if len(failed) > 0 {
 		return fmt.Errorf("%d seeds are wrong: %v", len(failed), failed)
@@ -255,7 +257,8 @@ func (c *command) find(ctx context.Context, b *bug) error {
 	if found == "" {
 		return fmt.Errorf("%s is not found after %d seeds, of which %d were run: %s", b.name, seeds, runs, b.what)
 	}
-	fmt.Printf("%-18s %-75s %3d seeds, %2d run, %4ds  %.120s\n", b.name, b.what, seeds, runs, int(time.Since(begun).Seconds()), strings.ReplaceAll(found, "\n", " "))
+	fmt.Printf("%-18s %-75s %3d seeds, %2d run, %4ds  %.120s\n", b.name, b.what, seeds, runs, int(time.Since(begun).Seconds()),
+		strings.ReplaceAll(found, "\n", " "))
 	return nil
 }
 

@@ -12,7 +12,8 @@ import (
 func quiet() *Run {
 	p := &plan.Plan{
 		Span: 30 * time.Second, Settle: 30 * time.Second, Slot: 10 * time.Second,
-		Settings:  plan.Settings{Budget: 2 * time.Second, Timeout: time.Second, MinGap: 100 * time.Millisecond, Concurrency: 2, Rule: "strict", Retention: 1000, Age: 720 * time.Hour},
+		Settings: plan.Settings{Budget: 2 * time.Second, Timeout: time.Second, MinGap: 100 * time.Millisecond, Concurrency: 2,
+			Rule: "strict", Retention: 1000, Age: 720 * time.Hour},
 		Queries:   []plan.Query{{Updates: []plan.Update{{Rows: []int{1}}, {At: 15 * time.Second, Rows: []int{1, 2}}}}},
 		Followers: []plan.Follower{{Way: plan.WebSocket}},
 	}
@@ -138,7 +139,8 @@ func TestJudgeOfPauses(t *testing.T) {
 		{1, time.Microsecond, true}, {2, time.Microsecond, false}, {2, 100 * time.Millisecond, true},
 		{1, 4 * time.Second, true}, {2, 4 * time.Second, true}, {1, 5 * time.Second, false}, {2, 6 * time.Second, false},
 	} {
-		j := &judge{Run: &Run{Plan: &plan.Plan{Slot: 10 * time.Second, Settings: plan.Settings{Budget: 2 * time.Second, Concurrency: c.concurrency}}}}
+		j := &judge{Run: &Run{Plan: &plan.Plan{Slot: 10 * time.Second, Settings: plan.Settings{Budget: 2 * time.Second,
+			Concurrency: c.concurrency}}}}
 		const told = time.Second
 		j.requests = []*request{
 			{begin: told, end: told, fault: plan.Busy, retry: 5 * time.Second},

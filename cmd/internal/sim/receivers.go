@@ -49,7 +49,8 @@ func (j *judge) contents(who int) {
 		}
 	}
 	// A hub ends subscriptions after ten days, of which a step of the clock may be a part.
-	lapsed := f.Way == plan.WebSub && (j.restored > 0 || slices.ContainsFunc(j.Plan.Steps, func(s plan.Step) bool { return s.By > 9*24*time.Hour }))
+	lapsed := f.Way == plan.WebSub && (j.restored > 0 || slices.ContainsFunc(j.Plan.Steps,
+		func(s plan.Step) bool { return s.By > 9*24*time.Hour }))
 	if began && !lapsed && last != nil && len(states) > 0 && !slices.Equal(last, states[len(states)-1]) {
 		j.say(j.Plan.Span+j.Plan.Settle, "follower %d (%s) ends with %v, the history with %v", who, f.Way, last, states[len(states)-1])
 	}
@@ -91,7 +92,8 @@ func (j *judge) words(who int) {
 					}
 				}
 			}
-			if before != nil && slices.EqualFunc(before.Rows, e.Rows, slices.Equal[[]int]) && before.Text == e.Text && before.N == e.N && j.repeats(f, before.At) {
+			if before != nil && slices.EqualFunc(before.Rows, e.Rows, slices.Equal[[]int]) && before.Text == e.Text && before.N == e.N &&
+				j.repeats(f, before.At) {
 				for n := range at {
 					next[n] = true
 				}
@@ -122,7 +124,8 @@ func said(e *plan.Event, states [][]int, from, to int) bool {
 	if e.N > 0 {
 		return to > from
 	}
-	return to > from && e.Text == "" && slices.Equal(sorted(e.Rows[0]), without(states[to], states[from])) && slices.Equal(sorted(e.Rows[1]), without(states[from], states[to]))
+	return to > from && e.Text == "" && slices.Equal(sorted(e.Rows[0]), without(states[to], states[from])) &&
+		slices.Equal(sorted(e.Rows[1]), without(states[from], states[to]))
 }
 
 func sorted(list []int) []int { return slices.Sorted(slices.Values(list)) }
@@ -134,7 +137,8 @@ func without(rows, others []int) []int {
 // repeats reports whether a message at a time may have been sent again: its answer was lost, or the server ended.
 func (j *judge) repeats(f plan.Follower, at time.Duration) bool {
 	return slices.ContainsFunc(f.Away, func(w plan.Window) bool { return w.Holds(at) }) ||
-		slices.ContainsFunc(j.ends, func(end time.Duration) bool { return at <= end && end < at+2*time.Second }) || j.broken(at) || j.unsettled(at)
+		slices.ContainsFunc(j.ends, func(end time.Duration) bool { return at <= end && end < at+2*time.Second }) || j.broken(at) ||
+		j.unsettled(at)
 }
 
 // rule checks the alerts of a rule: each fires once and is resolved once, for the reason that it names, and what is met
@@ -241,8 +245,12 @@ func (j *judge) hints() {
 			cost += p.Queries[q].Cost + is.MinGap
 		}
 		calm := plan.Window{From: e.At - time.Minute, Until: until}
-		troubled := slices.ContainsFunc(p.Faults, func(f plan.Fault) bool { return f.From-time.Minute < calm.Until && calm.From < f.Until+time.Minute }) ||
-			slices.ContainsFunc(j.begins, func(at time.Duration) bool { return at > 0 && calm.Holds(at) }) || j.broken(e.At) || j.unsettled(e.At) || j.unsettled(until) || until > p.Span ||
+		troubled := slices.ContainsFunc(p.Faults, func(f plan.Fault) bool {
+			return f.From-time.Minute < calm.Until &&
+				calm.From < f.Until+time.Minute
+		}) ||
+			slices.ContainsFunc(j.begins, func(at time.Duration) bool { return at > 0 && calm.Holds(at) }) || j.broken(e.At) ||
+			j.unsettled(e.At) || j.unsettled(until) || until > p.Span ||
 			slices.ContainsFunc(p.Disk, func(f plan.DiskFault) bool { return f.From < until && e.At < f.Until })
 		if troubled || cost > is.Budget/4 {
 			continue
@@ -274,7 +282,8 @@ func (j *judge) repeated() {
 		}
 		first := time.Duration(e.Wall)
 		if !slices.ContainsFunc(away, func(w plan.Window) bool { return w.From <= e.At && first <= w.Until }) &&
-			!slices.ContainsFunc(j.ends, func(end time.Duration) bool { return first <= end && end <= e.At }) && !j.broken(e.At) && !j.broken(first) && !j.unsettled(e.At) && !j.unsettled(first) {
+			!slices.ContainsFunc(j.ends, func(end time.Duration) bool { return first <= end && end <= e.At }) && !j.broken(e.At) &&
+			!j.broken(first) && !j.unsettled(e.At) && !j.unsettled(first) {
 			j.say(e.At, "receiver %d gets the message %s again, which it took at %s", e.Who, e.Text, clock(first))
 		}
 	}
@@ -308,7 +317,8 @@ func (j *judge) past() {
 		case e.Kind == plan.Net:
 			from, to := state(e.Prev), state(e.Seq)
 			if from != nil && to != nil && (!slices.Equal(e.Rows[0], without(to, from)) || !slices.Equal(e.Rows[1], without(from, to))) {
-				j.say(e.At, "query %d: the server says that from %d to %d %v came and %v went; the history has %v and %v", e.Query, e.Prev, e.Seq, e.Rows[0], e.Rows[1], from, to)
+				j.say(e.At, "query %d: the server says that from %d to %d %v came and %v went; the history has %v and %v", e.Query, e.Prev,
+					e.Seq, e.Rows[0], e.Rows[1], from, to)
 			}
 		case e.Seq > 0:
 			if want := state(e.Seq); want != nil && !slices.Equal(e.Rows[0], want) {

@@ -13,7 +13,8 @@ import (
 func told(p plan.Plan, received ...plan.Event) *Run {
 	states := [][]int{{1}, {1, 2}, {2, 3}}
 	p.Span, p.Settle, p.Slot = 2*time.Minute, 4*time.Minute, 10*time.Second
-	p.Settings = plan.Settings{Budget: 2 * time.Second, Timeout: time.Second, Concurrency: 1, Rule: "strict", Retention: 1000, Age: 720 * time.Hour}
+	p.Settings = plan.Settings{Budget: 2 * time.Second, Timeout: time.Second, Concurrency: 1, Rule: "strict", Retention: 1000,
+		Age: 720 * time.Hour}
 	q := plan.Query{}
 	r := &Run{Plan: &p, Events: []plan.Event{{Kind: plan.Start}}}
 	for i, rows := range states {
@@ -30,7 +31,8 @@ func told(p plan.Plan, received ...plan.Event) *Run {
 	slices.SortStableFunc(r.Events, func(a, b plan.Event) int { return cmp.Compare(a.At, b.At) })
 	end := p.Span + p.Settle
 	for i, rows := range states {
-		r.Events = append(r.Events, plan.Event{At: end, Kind: plan.State, Epoch: "e", Prev: uint64(i), Seq: uint64(i + 1), Rows: [][]int{rows}, Wall: int64(i+1) * 10})
+		r.Events = append(r.Events, plan.Event{At: end, Kind: plan.State, Epoch: "e", Prev: uint64(i), Seq: uint64(i + 1),
+			Rows: [][]int{rows}, Wall: int64(i+1) * 10})
 	}
 	r.Events = append(r.Events, plan.Event{At: end, Kind: plan.Now, Rows: [][]int{states[2]}}, plan.Event{At: end, Kind: plan.End})
 	return r
@@ -94,11 +96,14 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"each change in words", follower(plan.People), []plan.Event{began, words(21, []int{2}, nil), words(31, []int{3}, []int{1})}, false},
 		{"a digest", follower(plan.People), []plan.Event{began, words(31, []int{2, 3}, []int{1})}, false},
 		{"a first result", follower(plan.People), []plan.Event{hooked, first, words(31, []int{2, 3}, []int{1})}, false},
-		{"a message again after a lost answer", follower(plan.People), []plan.Event{hooked, first, first, words(31, []int{2, 3}, []int{1})}, false},
-		{"a message again", follower(plan.People), []plan.Event{began, words(21, []int{2}, nil), words(22, []int{2}, nil), words(31, []int{3}, []int{1})}, true},
+		{"a message again after a lost answer", follower(plan.People), []plan.Event{hooked, first, first,
+			words(31, []int{2, 3}, []int{1})}, false},
+		{"a message again", follower(plan.People), []plan.Event{began, words(21, []int{2}, nil), words(22, []int{2}, nil),
+			words(31, []int{3}, []int{1})}, true},
 		{"what came and went", follower(plan.People), []plan.Event{began, words(31, []int{2, 3, 4}, []int{1, 4})}, true},
 		{"a change is left out", follower(plan.People), []plan.Event{began, words(31, []int{3}, []int{1})}, true},
-		{"changes are missed", follower(plan.People), []plan.Event{began, at(31, plan.Event{Kind: plan.Words, Rows: [][]int{{}, {}}, Text: "Changes were missed"})}, true},
+		{"changes are missed", follower(plan.People), []plan.Event{began, at(31, plan.Event{Kind: plan.Words, Rows: [][]int{{}, {}},
+			Text: "Changes were missed"})}, true},
 		{"nothing is told", follower(plan.People), []plan.Event{began}, true},
 
 		{"alerts", rule, []plan.Event{ruled, fires(21, 2, 2), fires(31, 3, 3), ends(plan.Firing, 2, 3)}, false},
@@ -106,7 +111,8 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"an alert comes again", rule, []plan.Event{ruled, fires(21, 2, 2), fires(22, 2, 2), fires(31, 3, 3), ends(plan.Firing, 2, 3)}, true},
 		{"two alerts have one id", rule, []plan.Event{ruled, fires(21, 2, 2), repeated, fires(31, 3, 3), ends(plan.Firing, 2, 3)}, true},
 		{"an alert without a reason", rule, []plan.Event{ruled, fires(11, 2, 1), fires(31, 3, 3), ends(plan.Firing, 2, 3)}, true},
-		{"an alert is resolved without a reason", rule, []plan.Event{ruled, fires(21, 2, 2), resolved(31, 2, 3), fires(31, 3, 3), ends(plan.Firing, 3)}, true},
+		{"an alert is resolved without a reason", rule, []plan.Event{ruled, fires(21, 2, 2), resolved(31, 2, 3), fires(31, 3, 3),
+			ends(plan.Firing, 3)}, true},
 		{"the server has fewer alerts", rule, []plan.Event{ruled, fires(21, 2, 2), fires(31, 3, 3), ends(plan.Firing, 3)}, true},
 		{"Alertmanager has the alerts", managed, []plan.Event{ruled, ends(plan.Alerts, 3, 2)}, false},
 		{"Alertmanager has others", managed, []plan.Event{ruled, ends(plan.Alerts, 2)}, true},
@@ -115,7 +121,8 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"a message again after a lost answer", rule, []plan.Event{ruled, fires(21, 2, 2), again(25, 21), fires(31, 3, 3)}, false},
 		{"a message again without a reason", rule, []plan.Event{ruled, fires(21, 2, 2), fires(31, 3, 3), again(40, 31)}, true},
 
-		{"the past", plan.Plan{}, []plan.Event{past(1, 0, 1), past(0, 25, 1, 2), past(0, 20, 1, 2), past(0, 5, 9), net([]int{2, 3}, []int{1})}, false},
+		{"the past", plan.Plan{}, []plan.Event{past(1, 0, 1), past(0, 25, 1, 2), past(0, 20, 1, 2), past(0, 5, 9),
+			net([]int{2, 3}, []int{1})}, false},
 		{"another result at a change", plan.Plan{}, []plan.Event{past(2, 0, 1)}, true},
 		{"another result at a time", plan.Plan{}, []plan.Event{past(0, 25, 1)}, true},
 		{"another difference", plan.Plan{}, []plan.Event{net([]int{3}, []int{1})}, true},
@@ -137,7 +144,8 @@ func TestJudgeOfHints(t *testing.T) {
 	}{
 		{"at once", time.Second, plan.Plan{}, false},
 		{"late", 25 * time.Second, plan.Plan{}, true},
-		{"a failing endpoint", 25 * time.Second, plan.Plan{Faults: []plan.Fault{{Window: plan.Window{From: 3 * time.Minute, Until: 4 * time.Minute}}}}, false},
+		{"a failing endpoint", 25 * time.Second, plan.Plan{Faults: []plan.Fault{{Window: plan.Window{From: 3 * time.Minute,
+			Until: 4 * time.Minute}}}}, false},
 		{"a fault long ago", 25 * time.Second, plan.Plan{Faults: []plan.Fault{{Window: plan.Window{From: 0, Until: time.Minute}}}}, true},
 	} {
 		c.plan.Span, c.plan.Slot, c.plan.Settings = 10*time.Minute, 10*time.Second, plan.Settings{Budget: 2 * time.Second, Concurrency: 1}

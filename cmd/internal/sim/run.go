@@ -30,7 +30,8 @@ const mostLives = 30
 func Simulate(ctx context.Context, module *Module, p *plan.Plan, bug string) (*Run, error) {
 	begun := time.Now()
 	out := &bytes.Buffer{}
-	m := &machine{Plan: p, rand: rand.New(rand.NewPCG(p.Seed, 0xd15c)), disk: NewDisk(), world: NewDisk(), trace: sha256.New(), out: out, bug: bug}
+	m := &machine{Plan: p, rand: rand.New(rand.NewPCG(p.Seed, 0xd15c)), disk: NewDisk(), world: NewDisk(), trace: sha256.New(),
+		out: out, bug: bug}
 	text, err := json.Marshal(p)
 	if err != nil {
 		return nil, err

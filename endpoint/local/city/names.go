@@ -24,15 +24,21 @@ const (
 )
 
 var (
-	districts = []string{"harbour", "old-town", "mills", "northfield", "university", "riverside", "station", "east-market", "gardens", "west-end", "heights", "docklands"}
-	english   = []string{"Harbour", "Old Town", "Mills", "Northfield", "University", "Riverside", "Station Quarter", "East Market", "Gardens", "West End", "Heights", "Docklands"}
-	german    = []string{"Hafen", "Altstadt", "Mühlen", "Nordfeld", "Universität", "Flussufer", "Bahnhofsviertel", "Ostmarkt", "Gärten", "Westend", "Höhe", "Docks"}
+	districts = []string{"harbour", "old-town", "mills", "northfield", "university", "riverside", "station", "east-market",
+		"gardens", "west-end", "heights", "docklands"}
+	english = []string{"Harbour", "Old Town", "Mills", "Northfield", "University", "Riverside", "Station Quarter", "East Market",
+		"Gardens", "West End", "Heights", "Docklands"}
+	german = []string{"Hafen", "Altstadt", "Mühlen", "Nordfeld", "Universität", "Flussufer", "Bahnhofsviertel", "Ostmarkt",
+		"Gärten", "Westend", "Höhe", "Docks"}
 
-	stops = []string{"central", "harbour-gate", "town-hall", "mill-lane", "northfield-loop", "campus", "river-bridge", "east-market", "botanic", "opera", "hilltop", "dock-road", "museum", "stadium", "hospital", "fairground"}
+	stops = []string{"central", "harbour-gate", "town-hall", "mill-lane", "northfield-loop", "campus", "river-bridge", "east-market",
+		"botanic", "opera", "hilltop", "dock-road", "museum", "stadium", "hospital", "fairground"}
 	lines = []string{"t1", "t2", "t3", "t4", "b10", "b11", "b20", "b21", "f1"}
 
-	venues = []string{"opera", "kino-nord", "jazz-cellar", "cafe-roest", "city-museum", "arena", "library", "botanic-hall", "mill-theatre", "harbour-stage", "old-chapel", "planetarium", "market-hall", "dance-house", "puppet-attic"}
-	titles = []string{"Opera House", "Kino Nord", "Jazz Cellar", "Café Röst", "City Museum", "Arena", "Public Library", "Botanic Hall", "Mill Theatre", "Harbour Stage", "Old Chapel", "Planetarium", "Market Hall", "Dance House", "Puppet Attic"}
+	venues = []string{"opera", "kino-nord", "jazz-cellar", "cafe-roest", "city-museum", "arena", "library", "botanic-hall",
+		"mill-theatre", "harbour-stage", "old-chapel", "planetarium", "market-hall", "dance-house", "puppet-attic"}
+	titles = []string{"Opera House", "Kino Nord", "Jazz Cellar", "Café Röst", "City Museum", "Arena", "Public Library",
+		"Botanic Hall", "Mill Theatre", "Harbour Stage", "Old Chapel", "Planetarium", "Market Hall", "Dance House", "Puppet Attic"}
 	kinds  = []string{"concert", "film", "theatre", "exhibition", "talk", "sport", "market"}
 	first  = []string{"Late", "Open", "Silent", "Grand", "Little", "Blue", "Second", "Lost", "Electric", "Winter"}
 	second = []string{"Tides", "Voices", "Machines", "Gardens", "Letters", "Rivers", "Echoes", "Stories", "Maps", "Lanterns"}

@@ -40,10 +40,12 @@ var templates = []template{
 	{"gauge", "SELECT", "SELECT ?level ?state WHERE { %G :level ?level ; :state ?state }", false},
 	{"gauge-over", "ASK", "ASK { %G :level ?l ; :usualLevel ?u FILTER (?l > ?u + %M) }", false},
 	{"gauge-all", "DESCRIBE", "DESCRIBE %G", false},
-	{"gauges-over", "CONSTRUCT", "CONSTRUCT { ?g :above ?over } WHERE { ?g :level ?l ; :usualLevel ?u BIND (?l - ?u AS ?over) FILTER (?over > %N) }", false},
+	{"gauges-over", "CONSTRUCT", "CONSTRUCT { ?g :above ?over } WHERE { ?g :level ?l ; :usualLevel ?u BIND (?l - ?u AS ?over) " +
+		"FILTER (?over > %N) }", false},
 	{"venue", "SELECT", "SELECT ?e ?title ?begins WHERE { ?e :venue %V ; rdfs:label ?title ; :begins ?begins }", false},
 	{"venue-card", "CONSTRUCT", "CONSTRUCT { %V :shows ?e . ?e rdfs:label ?t } WHERE { ?e :venue %V ; rdfs:label ?t }", false},
-	{"venue-offers", "CONSTRUCT", "CONSTRUCT { %V :offers [ :title ?t ; :price ?p ] } WHERE { ?e :venue %V ; rdfs:label ?t ; :price ?p }", false},
+	{"venue-offers", "CONSTRUCT", "CONSTRUCT { %V :offers [ :title ?t ; :price ?p ] } WHERE { ?e :venue %V ; rdfs:label ?t ; " +
+		":price ?p }", false},
 	{"venue-facts", "SELECT", "SELECT ?phone ?page WHERE { %V a :Venue OPTIONAL { %V :phone ?phone } OPTIONAL { %V :page ?page } }", false},
 	{"kind", "SELECT", "SELECT ?e ?price WHERE { ?e :kind %K OPTIONAL { ?e :price ?price FILTER (?price < %N) } }", false},
 	{"kind-venues", "SELECT", "SELECT DISTINCT ?v WHERE { ?e :kind %K ; :venue ?v MINUS { ?e :soldOut true } }", false},
@@ -52,11 +54,13 @@ var templates = []template{
 	{"event", "DESCRIBE", "DESCRIBE %E", false},
 	{"event-known", "ASK", "ASK { %E a :Event }", false},
 	{"event-title", "SELECT", "SELECT ?title WHERE { %E rdfs:label ?title }", false},
-	{"event-words", "SELECT", "SELECT ?e ?words WHERE { ?e a :Event ; :kind %K ; rdfs:label ?t FILTER (STRLEN(?t) > %M) BIND (UCASE(STR(?t)) AS ?words) }", false},
+	{"event-words", "SELECT", "SELECT ?e ?words WHERE { ?e a :Event ; :kind %K ; rdfs:label ?t FILTER (STRLEN(?t) > %M) BIND " +
+		"(UCASE(STR(?t)) AS ?words) }", false},
 	{"either", "SELECT", "SELECT ?x WHERE { { ?x :district %D ; a :BikeDock } UNION { ?e :venue ?x . ?x :district %D } }", false},
 	{"near", "SELECT", "SELECT ?b ?n WHERE { %D :neighbour/^:district ?b . ?b :bikes ?n }", false},
 	{"around", "SELECT", "SELECT ?name WHERE { %D (:neighbour|^:neighbour) ?d . ?d rdfs:label ?name FILTER (lang(?name) = 'de') }", false},
-	{"first-below", "SELECT", "SELECT ?name ?b WHERE { { SELECT ?b WHERE { ?b :bikes ?n FILTER (?n < %N) } ORDER BY ?n ?b LIMIT %M } ?b rdfs:label ?name }", false},
+	{"first-below", "SELECT", "SELECT ?name ?b WHERE { { SELECT ?b WHERE { ?b :bikes ?n FILTER (?n < %N) } ORDER BY ?n ?b " +
+		"LIMIT %M } ?b rdfs:label ?name }", false},
 }
 
 // Queries returns n different queries of all forms about the city with real

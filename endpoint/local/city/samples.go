@@ -25,15 +25,18 @@ func SampleQueries() []Query {
   ?departure :stop/rdfs:label ?stop ; :line/rdfs:label ?line ; :delay ?delay .
   FILTER (?delay >= 5)
 }`},
-		{Name: "delay-by-line", Form: "SELECT", Tags: []string{"traffic"}, Text: `SELECT ?line (COUNT(?departure) AS ?late) (MAX(?delay) AS ?worst) WHERE {
+		{Name: "delay-by-line", Form: "SELECT", Tags: []string{"traffic"}, Text: `SELECT ?line (COUNT(?departure) AS ?late) ` +
+			`(MAX(?delay) AS ?worst) WHERE {
   ?departure :line ?line ; :delay ?delay .
   FILTER (?delay > 0)
 } GROUP BY ?line`},
 		{Name: "bikes-harbour", Form: "SELECT", Tags: []string{"bikes"}, Text: `SELECT ?dock ?label ?bikes ?capacity WHERE {
   ?dock a :BikeDock ; rdfs:label ?label ; :district ?district ; :bikes ?bikes ; :capacity ?capacity ; :open true .
-  VALUES ?district { <http://city.example/id/district/harbour> <http://city.example/id/district/docklands> <http://city.example/id/district/riverside> }
+  VALUES ?district { <http://city.example/id/district/harbour> <http://city.example/id/district/docklands> ` +
+			`<http://city.example/id/district/riverside> }
 }`},
-		{Name: "bikes-by-district", Form: "SELECT", Tags: []string{"bikes"}, Text: `SELECT ?district (SUM(?bikes) AS ?available) (COUNT(?dock) AS ?docks) WHERE {
+		{Name: "bikes-by-district", Form: "SELECT", Tags: []string{"bikes"}, Text: `SELECT ?district (SUM(?bikes) AS ?available) ` +
+			`(COUNT(?dock) AS ?docks) WHERE {
   ?dock a :BikeDock ; :district ?district ; :bikes ?bikes ; :open true .
 } GROUP BY ?district`},
 		{Name: "worst-air", Form: "SELECT", Ordered: true, Tags: []string{"air"}, Text: `SELECT ?sensor ?label ?pm10 WHERE {
@@ -53,7 +56,8 @@ func SampleQueries() []Query {
 		{Name: "sold-out", Form: "CONSTRUCT", Tags: []string{"events"}, Text: `CONSTRUCT { ?event a :SoldOutEvent ; rdfs:label ?title } WHERE {
   ?event :soldOut true ; rdfs:label ?title .
 }`},
-		{Name: "offers", Form: "CONSTRUCT", Tags: []string{"events", "blank-nodes"}, Text: `CONSTRUCT { ?venue :offers [ :title ?title ; :price ?price ] } WHERE {
+		{Name: "offers", Form: "CONSTRUCT", Tags: []string{"events", "blank-nodes"}, Text: `CONSTRUCT { ?venue :offers [ :title ` +
+			`?title ; :price ?price ] } WHERE {
   ?event :venue ?venue ; rdfs:label ?title ; :price ?price .
   FILTER (?price < 20)
 }`},

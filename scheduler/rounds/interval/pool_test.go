@@ -110,7 +110,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	p := interval.Progress[int]{CEI: cei{ID: 2, EIs: []ei{{1, 2, 3}, {2, 11, 11}}}, Captured: []uint64{2, 0}}
 	must(t, a.Resume(p))
-	if lost := a.Advance(12); !slices.ContainsFunc(lost, func(got interval.Progress[int]) bool { return cmp.Equal(got, p) }) || a.Claims() != nil {
+	if lost := a.Advance(12); !slices.ContainsFunc(lost, func(got interval.Progress[int]) bool { return cmp.Equal(got, p) }) ||
+		a.Claims() != nil {
 		t.Errorf("lost %+v, want %+v among them", lost, p)
 	}
 }

@@ -46,7 +46,8 @@ func Run(t *testing.T, rig func(t *testing.T) Rig) {
 		run  func(*testing.T, Rig)
 	}{
 		{"Order", order}, {"Ids", ids}, {"Resume", resume}, {"Sizes", sizes}, {"Cancel", cancelled}, {"Close", closed},
-		{"Shortened", shortened}, {"Damage", damage}, {"ShortenedWhileReading", shortenedWhileReading}, {"Drop", drop}, {"DropPassesReader", dropPassesReader}, {"Old", old}, {"Backlog", backlog},
+		{"Shortened", shortened}, {"Damage", damage}, {"ShortenedWhileReading", shortenedWhileReading}, {"Drop", drop},
+		{"DropPassesReader", dropPassesReader}, {"Old", old}, {"Backlog", backlog},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, rig(t)) })
 	}

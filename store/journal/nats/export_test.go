@@ -157,7 +157,8 @@ func (j *Journal) Lead(ctx context.Context, node string) error {
 		return nil
 	}
 	var answer apiAnswer
-	err = errors.Join(err, j.request(ctx, "STREAM.LEADER.STEPDOWN", []byte(`{"placement":{"preferred":"`+node+`"}}`), &answer), j.apiError(answer.Error))
+	err = errors.Join(err, j.request(ctx, "STREAM.LEADER.STEPDOWN", []byte(`{"placement":{"preferred":"`+node+`"}}`), &answer),
+		j.apiError(answer.Error))
 	return fmt.Errorf("%s leads (%w)", info.Cluster.Leader, err)
 }
 

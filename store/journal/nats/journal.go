@@ -168,7 +168,8 @@ func (j *Journal) create(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			if api, ok := errors.AsType[*jetstream.APIError](last); ok && api.ErrorCode == noPeers {
-				return fmt.Errorf("%w (%w): start %d servers, because a journal begins on all that keep it; later a majority of them is enough", ctx.Err(), last, j.config.Replicas)
+				return fmt.Errorf("%w (%w): start %d servers, because a journal begins on all that keep it; later a majority of them "+
+					"is enough", ctx.Err(), last, j.config.Replicas)
 			}
 			return fmt.Errorf("%w (%w): are a majority of its servers running?", ctx.Err(), last)
 		case <-time.After(100 * time.Millisecond):
@@ -199,7 +200,8 @@ func (j *Journal) check(info *jetstream.StreamInfo) error {
 		return errors.New("atomic batches are off: use nats-server 2.12 or later, and set allow_atomic")
 	case c.Storage != jetstream.FileStorage:
 		return errors.New("its storage is not file")
-	case c.MaxAge > 0 || c.Retention != jetstream.LimitsPolicy || c.MaxMsgs > 0 || c.MaxMsgsPerSubject > 0 || c.Discard != jetstream.DiscardNew:
+	case c.MaxAge > 0 || c.Retention != jetstream.LimitsPolicy || c.MaxMsgs > 0 || c.MaxMsgsPerSubject > 0 ||
+		c.Discard != jetstream.DiscardNew:
 		return errors.New("its limits drop messages: remove them; entries are dropped by Freshet")
 	case !c.AllowDirect:
 		return errors.New("set allow_direct")
@@ -314,7 +316,8 @@ func (j *Journal) encode(at *tip, items []engine.Item, seqs []uint64) (batch []*
 		batch = append(batch, j.messages(&e, t.total, chunk)...)
 	}
 	if len(batch) > mostMessages {
-		return nil, nil, fmt.Errorf("%w: it takes %d messages of %d bytes, %d are allowed: raise max_payload of the NATS servers to 1 MiB", journal.ErrTooLarge, len(batch), chunk, mostMessages)
+		return nil, nil, fmt.Errorf("%w: it takes %d messages of %d bytes, %d are allowed: raise max_payload of the NATS servers "+
+			"to 1 MiB", journal.ErrTooLarge, len(batch), chunk, mostMessages)
 	}
 	t.message += uint64(len(batch))
 	if len(batch) > 0 {

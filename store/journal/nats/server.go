@@ -97,9 +97,11 @@ func (s *Server) run(o *server.Options) (*server.Server, error) {
 		x.Shutdown()
 		x.WaitForShutdown()
 		if why != nil {
-			return nil, fmt.Errorf("cluster: the journal's server cannot start: %s: if its files in %s are damaged, run freshet cluster rebuild", *why, s.config.Dir)
+			return nil, fmt.Errorf("cluster: the journal's server cannot start: %s: if its files in %s are damaged, run freshet "+
+				"cluster rebuild", *why, s.config.Dir)
 		}
-		return nil, fmt.Errorf("cluster: the journal's server on %s does not accept connections within %v: see its warnings; the machine may be too busy", s.config.Listen, startTimeout)
+		return nil, fmt.Errorf("cluster: the journal's server on %s does not accept connections within %v: see its warnings; the "+
+			"machine may be too busy", s.config.Listen, startTimeout)
 	}
 	if !x.JetStreamEnabled() {
 		x.Shutdown()
@@ -286,7 +288,8 @@ func split(setting, address string) (string, int, error) {
 // Connect returns a connection to the server within the process, for Open.
 func (s *Server) Connect() (*nats.Conn, error) {
 	return nats.Connect("", nats.InProcessServer(s), nats.Token(s.config.Token), nats.Name("freshet "+s.config.Node),
-		nats.Timeout(loginTimeout), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
+		nats.Timeout(loginTimeout), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
+		nats.ReconnectBufSize(-1))
 }
 
 // Replicas returns how many members keep each entry, for Config.

@@ -35,8 +35,9 @@ func certificate(t *testing.T) *tls.Config {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "freshet"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "freshet"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
@@ -78,7 +79,8 @@ func TestTLS(t *testing.T) {
 	if _, err := client.Connect(outside, client.Token(natstest.Token), client.Timeout(time.Minute)); err == nil {
 		t.Error("a client without TLS is let in")
 	}
-	gateway, err := nats.Dial(t.Context(), outside, nats.Config{Name: "tls"}, client.Token(natstest.Token), client.Secure(ours), client.Timeout(time.Minute))
+	gateway, err := nats.Dial(t.Context(), outside, nats.Config{Name: "tls"}, client.Token(natstest.Token), client.Secure(ours),
+		client.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

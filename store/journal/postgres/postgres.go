@@ -114,7 +114,8 @@ func (j *Journal) create(ctx context.Context) error {
 			return err
 		}
 		genesis := journal.Genesis(j.config.Name)
-		_, err := tx.Exec(ctx, j.sql("INSERT INTO {schema}.head (first, seq, hash, total) VALUES (1, 0, $1, 0) ON CONFLICT DO NOTHING"), genesis.Hash[:])
+		_, err := tx.Exec(ctx, j.sql("INSERT INTO {schema}.head (first, seq, hash, total) VALUES (1, 0, $1, 0) ON CONFLICT DO NOTHING"),
+			genesis.Hash[:])
 		return err
 	})
 }
@@ -187,7 +188,8 @@ func (j *Journal) Old(ctx context.Context, age time.Duration, limit int64) (uint
 	young, err := engine.Search(first, head.Seq+1, func(seq uint64) (bool, error) {
 		var seconds float64
 		var upTo int64
-		err := j.pool.QueryRow(ctx, j.sql("SELECT extract(epoch FROM clock_timestamp() - at)::float8, total FROM {schema}.entry WHERE seq = $1"), seq).Scan(&seconds, &upTo)
+		err := j.pool.QueryRow(ctx, j.sql("SELECT extract(epoch FROM clock_timestamp() - at)::float8, total FROM {schema}.entry "+
+			"WHERE seq = $1"), seq).Scan(&seconds, &upTo)
 		if errors.Is(err, pgx.ErrNoRows) { // dropped since
 			return false, nil
 		}
@@ -209,7 +211,8 @@ func (j *Journal) Drop(ctx context.Context, upTo uint64) error {
 		return err
 	}
 	for {
-		done, err := j.pool.Exec(ctx, j.sql("DELETE FROM {schema}.entry WHERE seq IN (SELECT seq FROM {schema}.entry WHERE seq < $1 ORDER BY seq LIMIT $2)"), first, dropAtOnce)
+		done, err := j.pool.Exec(ctx, j.sql("DELETE FROM {schema}.entry WHERE seq IN (SELECT seq FROM {schema}.entry WHERE seq < "+
+			"$1 ORDER BY seq LIMIT $2)"), first, dropAtOnce)
 		if err != nil || done.RowsAffected() < dropAtOnce {
 			return err
 		}

@@ -35,7 +35,8 @@ func (j *Journal) replace(ctx context.Context, list []journal.Entry) error {
 	_, err = tx.Exec(ctx, j.sql("DELETE FROM {schema}.entry"))
 	for _, e := range list {
 		if err == nil {
-			_, err = tx.Exec(ctx, j.sql("INSERT INTO {schema}.entry (seq, id, prev, hash, cmd, total) VALUES ($1, $2, $3, $4, $5, 0)"), e.Seq, e.ID, e.Prev[:], e.Hash[:], append([]byte{}, e.Command...))
+			_, err = tx.Exec(ctx, j.sql("INSERT INTO {schema}.entry (seq, id, prev, hash, cmd, total) VALUES ($1, $2, $3, $4, $5, 0)"),
+				e.Seq, e.ID, e.Prev[:], e.Hash[:], append([]byte{}, e.Command...))
 		}
 		head = e.Position
 	}

@@ -33,7 +33,8 @@ var varying = []struct {
 	{regexp.MustCompile(`(?m)^slot \d+: \d+ ran, \d+ changed`), "slot <n>: <n> ran, <n> changed"},
 	{regexp.MustCompile(`(?m)\d+(?:\.\d+)? s(?: +\d+(?:\.\d+)?){8,} *$`), "<figures>"}, // measured by a simulation
 	{regexp.MustCompile(`(finds more than )\d[\d,]*`), "$1<figure>"},                   // its bound
-	{regexp.MustCompile(`\b(?:\d+(?:\.\d+)?(?:e-?\d+)? ?(?:ns|µs|ms|s|min|seconds|minutes)\b|\d+\.\d{3,}(?:e-?\d+)?|now\b)(?: ago\b)?`), "<n>"},
+	{regexp.MustCompile(`\b(?:\d+(?:\.\d+)?(?:e-?\d+)? ?(?:ns|µs|ms|s|min|seconds|minutes)\b|\d+\.\d{3,}(?:e-?\d+)?|` +
+		`now\b)(?: ago\b)?`), "<n>"},
 	{regexp.MustCompile(` {2,}|-{2,}`), " "},
 	{regexp.MustCompile(` +\n`), "\n"},
 }

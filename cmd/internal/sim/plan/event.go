@@ -22,21 +22,25 @@ const (
 	Hooked     = "hooked"     // follower Who registered its webhook
 	Message    = "message"    // follower Who received webhook message Text
 	Content    = "content"    // follower Who received Rows of the whole result, without a number
-	Words      = "words"      // follower Who was told that Rows[0] were added and Rows[1] removed; N more are not listed; Text is a message without rows
-	Ruled      = "ruled"      // rule Who was made or, in later lives, found
-	Fires      = "fires"      // the receiver of rule Who got message Text: alert N of value Value is firing at Seq
-	Resolved   = "resolved"   // the same, resolved
-	Again      = "again"      // the receiver of rule Who, or follower Who if Value is 1, got message Text once more; Wall is when it got it first
-	Alerts     = "alerts"     // the receiver of rule Who has alerts for Rows[0] at the end
-	Firing     = "firing"     // the server has alerts for Rows[0] of rule Who at the end
-	Past       = "past"       // the server says that Query had Rows[0] at Seq, or at the time Wall
-	Net        = "net"        // the server says that between Prev and Seq Rows[0] were added to Query and Rows[1] removed
-	Hinted     = "hinted"     // the server took a hint about Members
-	Used       = "used"       // what the server uses: N goroutines, Seq bytes of heap
-	State      = "state"      // the history of Query at Seq; written at the end
-	Now        = "now"        // the current result of Query; written at the end
-	Problem    = "problem"    // an answer that should not be; Text says which
-	End        = "end"        // the world is complete
+	// Words: follower Who was told that Rows[0] were added and Rows[1] removed; N more are not listed;
+	// Text is a message without rows.
+	Words    = "words"
+	Ruled    = "ruled"    // rule Who was made or, in later lives, found
+	Fires    = "fires"    // the receiver of rule Who got message Text: alert N of value Value is firing at Seq
+	Resolved = "resolved" // the same, resolved
+	// Again: the receiver of rule Who, or follower Who if Value is 1, got message Text once more; Wall is
+	// when it got it first.
+	Again   = "again"
+	Alerts  = "alerts"  // the receiver of rule Who has alerts for Rows[0] at the end
+	Firing  = "firing"  // the server has alerts for Rows[0] of rule Who at the end
+	Past    = "past"    // the server says that Query had Rows[0] at Seq, or at the time Wall
+	Net     = "net"     // the server says that between Prev and Seq Rows[0] were added to Query and Rows[1] removed
+	Hinted  = "hinted"  // the server took a hint about Members
+	Used    = "used"    // what the server uses: N goroutines, Seq bytes of heap
+	State   = "state"   // the history of Query at Seq; written at the end
+	Now     = "now"     // the current result of Query; written at the end
+	Problem = "problem" // an answer that should not be; Text says which
+	End     = "end"     // the world is complete
 )
 
 // An Event is something that happened in the world, as the world saw it.

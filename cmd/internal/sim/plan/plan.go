@@ -272,7 +272,8 @@ func New(seed uint64) *Plan {
 	r = next()
 	if r.IntN(3) == 0 {
 		for range 1 + r.IntN(3) {
-			p.Steps = append(p.Steps, Step{between(r, 0, p.Span), pick(r, -time.Hour, -time.Minute, time.Minute, time.Hour, 24*time.Hour, 40*24*time.Hour)})
+			p.Steps = append(p.Steps, Step{between(r, 0, p.Span), pick(r, -time.Hour, -time.Minute, time.Minute, time.Hour, 24*time.Hour,
+				40*24*time.Hour)})
 		}
 		slices.SortFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	}

@@ -20,7 +20,8 @@ func (p *Plan) Parts() (names []string) {
 		letter string
 		n      int
 	}{{"q", len(p.Queries)}, {"w", len(p.Followers)}, {"r", len(p.Rules)}, {"p", 1}, {"g", 1}, {"s", len(p.Stops)}, {"f", len(p.Faults)},
-		{"o", len(p.Outages)}, {"d", len(p.Disk)}, {"t", len(p.Steps)}, {"e", len(p.Edits)}, {"h", len(p.Hints)}, {"a", len(p.Followers)}, {"b", len(p.Rules)}} {
+		{"o", len(p.Outages)}, {"d", len(p.Disk)}, {"t", len(p.Steps)}, {"e", len(p.Edits)}, {"h", len(p.Hints)},
+		{"a", len(p.Followers)}, {"b", len(p.Rules)}} {
 		for i := range x.n {
 			names = append(names, fmt.Sprint(x.letter, i))
 		}
@@ -57,7 +58,8 @@ func (p *Plan) Without(names ...string) (*Plan, error) {
 		o.Stops = slices.DeleteFunc(o.Stops, func(s Stop) bool { return s.At+s.Pause > o.Span })
 	}
 	o.Outages = left(p.Outages, drop['o'])
-	o.Faults, o.Disk, o.Steps, o.Edits, o.Hints = left(p.Faults, drop['f']), left(p.Disk, drop['d']), left(p.Steps, drop['t']), left(p.Edits, drop['e']), left(p.Hints, drop['h'])
+	o.Faults, o.Disk, o.Steps, o.Edits, o.Hints = left(p.Faults, drop['f']), left(p.Disk, drop['d']), left(p.Steps, drop['t']),
+		left(p.Edits, drop['e']), left(p.Hints, drop['h'])
 	if o.Span < p.Span {
 		o.Outages = slices.DeleteFunc(o.Outages, func(x Outage) bool { return x.From > o.Span })
 		o.Faults = slices.DeleteFunc(o.Faults, func(f Fault) bool { return f.From > o.Span })

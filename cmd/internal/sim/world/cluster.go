@@ -83,7 +83,8 @@ func (w cluster) runNode(ctx context.Context, i int) error {
 		return err
 	}
 	c := w.config(w.address(i), dir)
-	c.Cluster = config.Cluster{Name: "sim", Node: fmt.Sprint("n", i), Role: "worker", Lease: registry.Duration(lease), API: map[string]string{}}
+	c.Cluster = config.Cluster{Name: "sim", Node: fmt.Sprint("n", i), Role: "worker", Lease: registry.Duration(lease),
+		API: map[string]string{}}
 	for k := range w.Nodes {
 		c.Cluster.API[fmt.Sprint("n", k)] = "http://" + inner(k)
 	}

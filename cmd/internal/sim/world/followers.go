@@ -207,7 +207,8 @@ func (w *world) addWebhook(ctx context.Context, i int) {
 				}
 			}
 			var status int
-			status, err = w.call(ctx, http.MethodPost, "/v1/webhooks", map[string]any{"url": target, "query": name(w.Followers[i].Query), "name": fmt.Sprint("hook", i)}, nil)
+			status, err = w.call(ctx, http.MethodPost, "/v1/webhooks", map[string]any{"url": target, "query": name(w.Followers[i].Query),
+				"name": fmt.Sprint("hook", i)}, nil)
 			if err == nil {
 				w.write(plan.Event{Kind: plan.Hooked, Who: i})
 			}

@@ -57,7 +57,8 @@ func (w *world) serveReceivers() {
 }
 
 // receive takes a message, unless the receiver is in trouble.
-func (w *world) receive(rw http.ResponseWriter, r *http.Request, away []plan.Window, trouble string, take func(http.ResponseWriter, []byte)) {
+func (w *world) receive(rw http.ResponseWriter, r *http.Request, away []plan.Window, trouble string,
+	take func(http.ResponseWriter, []byte)) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the server's process ended
@@ -185,7 +186,8 @@ func (w *world) takeAlert(i int, r *http.Request, body []byte) error {
 		return nil
 	}
 	seen[id] = w.now()
-	x := plan.Event{Kind: plan.Fires, Who: i, Query: w.Rules[i].Query, Value: value(m.Data.Labels), Epoch: m.Data.Epoch, Seq: m.Data.Seq, Text: id}
+	x := plan.Event{Kind: plan.Fires, Who: i, Query: w.Rules[i].Query, Value: value(m.Data.Labels), Epoch: m.Data.Epoch,
+		Seq: m.Data.Seq, Text: id}
 	if m.Data.State == "resolved" {
 		x.Kind = plan.Resolved
 	}
@@ -276,7 +278,8 @@ func (w *world) rule(ctx context.Context, i int) {
 	if x.Manager {
 		to = map[string]string{"alertmanager": fmt.Sprintf("http://%s/manager/%d", receiverAddress, i)}
 	}
-	body := map[string]any{"name": ruleName(i), "query": name(x.Query), "for": x.For.String(), "keep_firing_for": x.Keep.String(), "to": []any{to}}
+	body := map[string]any{"name": ruleName(i), "query": name(x.Query), "for": x.For.String(), "keep_firing_for": x.Keep.String(),
+		"to": []any{to}}
 	if x.Rows {
 		body["when"], body["summary"] = fmt.Sprint("rows > ", x.Above), "rows: ?rows"
 	} else {
@@ -299,7 +302,8 @@ func (w *world) make(ctx context.Context, collection, one string, body map[strin
 				made()
 				return
 			}
-			if status >= 400 && status < 500 && status != http.StatusNotFound && status != http.StatusConflict && !strings.Contains(err.Error(), "no such query") {
+			if status >= 400 && status < 500 && status != http.StatusNotFound && status != http.StatusConflict &&
+				!strings.Contains(err.Error(), "no such query") {
 				w.write(plan.Event{Kind: plan.Problem, Text: fmt.Sprintf("%v: %v", body, err)})
 				return
 			}
@@ -314,7 +318,8 @@ func (w *world) make(ctx context.Context, collection, one string, body map[strin
 func (w *world) addPeople(ctx context.Context, i int) {
 	f := w.Followers[i]
 	w.unlessFollowed(ctx, i, func() (int, uint64, error) {
-		body := map[string]any{"notify": fmt.Sprintf("text+http://%s/people/%d", receiverAddress, i), "query": name(f.Query), "name": fmt.Sprint("people", i)}
+		body := map[string]any{"notify": fmt.Sprintf("text+http://%s/people/%d", receiverAddress, i), "query": name(f.Query),
+			"name": fmt.Sprint("people", i)}
 		if f.Digest != "" {
 			body["digest"] = f.Digest
 		}

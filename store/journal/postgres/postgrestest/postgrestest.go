@@ -129,7 +129,8 @@ func (s *Server) create(t testing.TB) {
 			}
 		}
 	}
-	out, err := s.command("initdb", "-D", s.data(), "-U", "freshet", "-A", "scram-sha-256", "--pwfile", password, "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput()
+	out, err := s.command("initdb", "-D", s.data(), "-U", "freshet", "-A", "scram-sha-256", "--pwfile", password, "-E", "UTF8",
+		"--locale=C", "--no-sync").CombinedOutput()
 	if err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
