@@ -53,7 +53,7 @@ func (l *loopData) hear(news *News, now time.Time) {
 			recorded = l.planner.Proofs().Endpoint()
 		}
 		v := proof.NewView(e, news.Feeds[e.Feed], news.Space, recorded, now)
-		l.planner.Proofs().Set(v, e.PositionQuery() != "", lag)
+		l.planner.Proofs().Set(v, e.PositionQuery() != "" && !v.Sent(), lag)
 	}
 	for i := range news.Entries { // one that was registered again is new to the feed
 		if id := news.Entries[i].Query.ID; news.Touched[id].Feed == "" {
@@ -86,10 +86,18 @@ func (s *proofs) before(l *loopData, now time.Time) feed.Before {
 	switch {
 	case e.Feed == "":
 		return feed.Before{}
-	case e.PositionQuery() == "":
+	case l.positionText() == "":
 		return l.planner.Proofs().Assumed(now, time.Duration(e.Lag))
 	}
 	return l.planner.Proofs().Told(s.place)
+}
+
+// positionText is the position query of the endpoint, empty if there is none, or the feed has no positions.
+func (l *loopData) positionText() string {
+	if l.planner.Proofs().Sent() {
+		return ""
+	}
+	return l.set.endpoint.PositionQuery()
 }
 
 // askPosition asks for the endpoint's position at the start of a slot that executes something. The
@@ -98,7 +106,7 @@ func (r *runner) askPosition() {
 	l := r.l
 	l.mu.Lock()
 	e, x, now := l.set.endpoint, r.executor, l.clock.Now()
-	text := e.PositionQuery()
+	text := l.positionText()
 	asks := e.Feed != "" && text != "" && r.stopped == "" && r.budget.MayStart()
 	if !asks {
 		r.before = l.proofs.before(l, now)

@@ -86,8 +86,8 @@ type Hints interface {
 type ChangeFeeds interface {
 	// Feeds lists the feeds that are defined or that endpoints use, by name.
 	Feeds() ([]feed.Status, error)
-	// Deltas takes the events of a message to a feed of the kind deltas. The queries are marked when it returns. That is not
-	// stored: after a crash they are asked as their policies say.
+	// Deltas takes the events of a message to a feed of the kind deltas. The queries are marked when it returns, and
+	// that is stored.
 	Deltas(name string, events []feed.Event) error
 	// Proofs returns a function that says what is proved about a query, nil if its endpoint has no feed. It is for one answer.
 	Proofs() func(q *registry.Query) (*feed.Proof, error)

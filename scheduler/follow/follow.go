@@ -48,6 +48,7 @@ type Follower struct {
 	open      map[string]bool // queries whose results can change without an event
 	recorded  time.Time
 	fails     int
+	sent      bool // the events come from Tell
 }
 
 // A seen is what was read of an endpoint.
@@ -70,19 +71,10 @@ const recordEvery = time.Second
 
 // Run follows the feed until ctx ends. It returns an error of the ledger.
 func (f *Follower) Run(ctx context.Context) error {
-	f.matcher, f.endpoints = proof.NewMatcher(), map[string]*seen{}
-	f.open = map[string]bool{}
-	state, known, err := f.Ledger.Feed(f.Definition.Name)
-	if err != nil {
+	f.begin()
+	if err := f.load(); err != nil {
 		return err
 	}
-	switch source := proof.SourceOf(f.Definition); {
-	case !known:
-		state = proof.Feed{Source: source}
-	case state.Source != source:
-		state = proof.Feed{Source: source, Numbering: state.Numbering + 1}
-	}
-	f.state = state
 	for ctx.Err() == nil {
 		var wrong *ledgerError
 		err := f.Source.Follow(ctx, f.state.Cursor, f.take)
@@ -109,6 +101,44 @@ func (f *Follower) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// begin forgets the registrations.
+func (f *Follower) begin() {
+	f.matcher, f.endpoints, f.open = proof.NewMatcher(), map[string]*seen{}, map[string]bool{}
+}
+
+// load reads what is recorded about the feed.
+func (f *Follower) load() error {
+	state, known, err := f.Ledger.Feed(f.Definition.Name)
+	if err != nil {
+		return err
+	}
+	switch source := proof.SourceOf(f.Definition); {
+	case !known:
+		state = proof.Feed{Source: source}
+	case state.Source != source:
+		state = proof.Feed{Source: source, Numbering: state.Numbering + 1}
+	}
+	f.state = state
+	return nil
+}
+
+// Tell records events that were sent to a feed that has no source. They arm all queries that they may have
+// reached, also after a restart: nothing else says when the data show them.
+func (f *Follower) Tell(events []feed.Event) error {
+	if f.matcher == nil {
+		f.begin()
+	}
+	if err := f.load(); err != nil { // in a cluster, another node may have been told, too
+		return err
+	}
+	f.sent = true
+	err := f.take(feed.Batch{Events: events})
+	if err != nil { // what was read of the registrations is not recorded
+		f.matcher = nil
+	}
+	return err
 }
 
 // wait returns how long to wait after Follow has returned.
@@ -147,6 +177,9 @@ func (f *Follower) batch(b feed.Batch, was proof.Feed, now time.Time, touched ma
 	for i := range b.Events {
 		e := &b.Events[i]
 		f.matcher.Reach(e, func(id string, how feed.Reach) {
+			if f.sent {
+				how = feed.Matched
+			}
 			if how == feed.Matched {
 				f.state.Matched++
 			} else {
@@ -164,7 +197,7 @@ func (f *Follower) batch(b feed.Batch, was proof.Feed, now time.Time, touched ma
 		f.Logger.Warn("events of a feed are missing: nothing is proved until the results have been asked for", "feed",
 			f.Definition.Name, "reason", b.Gap)
 	}
-	if !urgent && now.Sub(f.recorded) < recordEvery {
+	if !urgent && !f.sent && now.Sub(f.recorded) < recordEvery {
 		return nil
 	}
 	err := f.record(touched)

@@ -440,6 +440,9 @@ func (p Proofs) Assumed(now time.Time, lag time.Duration) feed.Before {
 	return p.view.Assumed(now, lag)
 }
 
+// Sent reports whether the feed has no positions.
+func (p Proofs) Sent() bool { return p.view != nil && p.view.Sent() }
+
 // Exist reports whether the endpoint has a feed.
 func (p Proofs) Exist() bool { return p.view != nil }
 

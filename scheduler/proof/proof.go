@@ -88,6 +88,9 @@ func (v *View) Told(p feed.Place) feed.Before {
 // Assumed returns the position for answers from now on of an endpoint that tells none. Its data are behind the
 // feed by lag at most. A clock that is ahead of the feed's must not make them seem newer.
 func (v *View) Assumed(now time.Time, lag time.Duration) feed.Before {
+	if v.Sent() { // its events have the times of this clock
+		return feed.Before{Assumed: now.Add(-lag).UTC(), Of: v.of}
+	}
 	if v.Feed.Head.Time.IsZero() {
 		return feed.Before{}
 	}
@@ -100,13 +103,16 @@ func (v *View) Assumed(now time.Time, lag time.Duration) feed.Before {
 // Knows reports whether anything is known about the position before an answer.
 func (v *View) Knows(b feed.Before) bool { return b.Known() && b.Of == v.of }
 
+// Sent reports whether the feed has no positions, because its events are sent here.
+func (v *View) Sent() bool { return strings.HasPrefix(v.Feed.Source, string(feed.Deltas)+" ") }
+
 // Refusal is why nothing is proved at the endpoint now, empty if something can be.
 func (v *View) Refusal() string {
 	f := &v.Feed
 	switch {
 	case v.Endpoint.Off.After(v.Now):
 		return fmt.Sprintf("a proof was wrong (%s), so nothing is proved until %s", wrongQuery(v.Endpoint.Wrong), when(v.Endpoint.Off))
-	case strings.HasPrefix(f.Source, string(feed.Deltas)+" "):
+	case v.Sent():
 		return "deltas have no positions: they make queries run, and prove nothing"
 	case !v.Member:
 		return "the feed is not compared with the endpoint's queries yet"

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/registry/sparql"
 	"github.com/freshet/freshet/registry/watch"
-	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/follow"
 	"github.com/freshet/freshet/scheduler/proof"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/web"
@@ -125,33 +126,33 @@ func (s changeFeeds) Deltas(name string, events []feed.Event) error {
 		h.All = h.All || e.All || len(e.Loose) > 0
 		h.Changed = append(append(h.Changed, e.Added...), e.Removed...)
 	}
-	affected := 0
-	for _, endpoint := range f.Endpoints {
-		done, err := s.loops.Hint(endpoint, h)
-		if err != nil {
-			return err
-		}
-		affected += done.Affected
-	}
-	return s.countDeltas(f.Definition, len(events), affected)
-}
-
-// countDeltas records that events came. They have no place, so nothing is proved by them. In a cluster they are not counted,
-// because no node reads the feed.
-func (s changeFeeds) countDeltas(d feed.Definition, events, affected int) error {
-	if s.member != nil {
-		return nil
-	}
-	s.counting.Lock()
-	defer s.counting.Unlock()
-	f, _, err := s.Store.Ledger.Feed(d.Name)
-	if err != nil {
+	if err := s.tell(f.Definition, events); err != nil {
 		return err
 	}
-	f.Source, f.Heard = proof.SourceOf(d), s.clock.Now().UTC()
-	f.Events += uint64(events)
-	f.Matched += uint64(affected)
-	return s.Store.Ledger.RecordFeed(scheduler.FeedBatch{Feed: d.Name, State: f})
+	for _, endpoint := range f.Endpoints {
+		if _, err := s.loops.Hint(endpoint, h); err != nil {
+			s.log.Warn("what a feed was told is stored, and the queries run a little later", "feed", f.Name, "endpoint", endpoint, "error", err)
+		}
+	}
+	return nil
+}
+
+// tell records which queries the events may have reached, so that they run also after a restart.
+func (s changeFeeds) tell(d feed.Definition, events []feed.Event) error {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	f := s.told[d.Name]
+	if f == nil || !reflect.DeepEqual(f.Definition, d) {
+		f = follow.New(follow.Config{
+			Definition: d, Ledger: s.Store.Ledger, Clock: s.clock, Logger: s.log,
+			Endpoints: func() []string { return s.usersOf(d.Name) }, Heard: s.fleet.Heard,
+		})
+		if s.told == nil {
+			s.told = map[string]*follow.Follower{}
+		}
+		s.told[d.Name] = f
+	}
+	return f.Tell(events)
 }
 
 // Proofs says what is proved about queries.

@@ -42,6 +42,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/clock"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/follow"
 	"github.com/freshet/freshet/scheduler/shadow"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/store/journal"
@@ -73,7 +74,8 @@ type Server struct {
 	cert       atomic.Pointer[tls.Certificate] // nil without TLS
 	started    time.Time
 	clock      *clock.Clock
-	counting   sync.Mutex                    // of deltas, held while their counts are read and written
+	counting   sync.Mutex                    // of deltas, held while they are recorded
+	told       map[string]*follow.Follower   // feeds of the kind deltas, by name; counting guards it
 	inForce    atomic.Pointer[config.Config] // what the page of settings shows
 	behind     bool                          // something did not end in time and may use the store still
 
