@@ -179,12 +179,14 @@ endpoints: [{name: city, url: %q, slot: "@every 1s", budget: 1s, policy: rr, fee
 			was = v
 		}
 	}
+	t.Cleanup(func() {
+		if strings.Contains(srv.Stderr.String(), "a proof was wrong") || t.Failed() {
+			t.Error(srv.Stderr)
+		}
+	})
 	clitest.Eventually(t, "most results are proved again", func() bool {
 		city.publish(-1, 0)
 		time.Sleep(100 * time.Millisecond)
 		return proved() >= things-2
 	})
-	if strings.Contains(srv.Stderr.String(), "a proof was wrong") {
-		t.Error(srv.Stderr)
-	}
 }
