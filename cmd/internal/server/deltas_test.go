@@ -22,7 +22,8 @@ func TestDeltasOutliveTheServer(t *testing.T) {
 			var city struct{ URL string }
 			n.call("GET", "/v1/endpoints/city", nil, &city)
 			s.value.Store(1)
-			n.call("POST", "/v1/endpoints", map[string]any{"name": "town", "url": city.URL, "slot": "@every 1h", "budget": "1m", "feed": "sent", "lag": "20s", "position": "SELECT ?n { ?d <http://x/next> ?n }"}, nil)
+			n.call("POST", "/v1/endpoints", map[string]any{"name": "town", "url": city.URL, "slot": "@every 1h", "budget": "1m",
+				"feed": "sent", "lag": "20s", "position": "SELECT ?n { ?d <http://x/next> ?n }"}, nil)
 			var q struct{ ID string }
 			n.call("POST", "/v1/queries", map[string]string{"endpoint": "town", "query": "SELECT ?n { <http://x/a> <http://x/n> ?n }"}, &q)
 			await(t, "a slot runs", func() error {
@@ -31,8 +32,9 @@ func TestDeltasOutliveTheServer(t *testing.T) {
 				}
 				return nil
 			})
-			if a := n.ask("POST", "/v1/feeds/sent", strings.ReplaceAll(`[{'inserts': [{'subject': {'type': 'uri', 'value': 'http://x/a'},
-				'predicate': {'type': 'uri', 'value': 'http://x/n'}, 'object': {'type': 'literal', 'value': '2'}}]}]`, "'", `"`)); a.status != http.StatusAccepted {
+			message := strings.ReplaceAll(`[{'inserts': [{'subject': {'type': 'uri', 'value': 'http://x/a'},
+				'predicate': {'type': 'uri', 'value': 'http://x/n'}, 'object': {'type': 'literal', 'value': '2'}}]}]`, "'", `"`)
+			if a := n.ask("POST", "/v1/feeds/sent", message); a.status != http.StatusAccepted {
 				t.Fatal(a)
 			}
 			n.stop()
