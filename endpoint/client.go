@@ -158,8 +158,9 @@ func (c *Client) Execute(ctx context.Context, q *registry.Query, m Memory, limit
 	v := c.ask(ctx, q, m, limit)
 	c.gate.release(v.sent)
 	judged := v
-	if q.Merged && v.down && (v.status != 0 || v.Outcome == registry.Timeout) {
-		judged.sent = false // the request may be the cause: its members alone tell
+	answered := v.status != 0 || v.Outcome == registry.Timeout
+	if q.Merged && v.down && answered || q.Beside && v.Outcome != registry.Throttled && answered {
+		judged.sent = false // the request may be the cause: queries alone tell
 	}
 	c.health.end(pass, judged)
 	if c.log.Enabled(ctx, slog.LevelDebug) {

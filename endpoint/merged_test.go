@@ -61,6 +61,11 @@ func TestMergedFailureAndHealth(t *testing.T) {
 	if h := fail(merged(), 1); h.Failures != failuresToRest-1 {
 		t.Errorf("a merged request has changed it: %+v", h)
 	}
+	beside := sel("S")
+	beside.Beside = true
+	if h := fail(beside, 2*failuresToRest); h.Failures != failuresToRest-1 {
+		t.Errorf("requests about no query have changed it: %+v", h)
+	}
 	srv.Close()
 	if h := fail(merged(), 1); h.State != registry.HealthFailing {
 		t.Errorf("the endpoint is gone: %+v", h)

@@ -33,6 +33,9 @@ type Query struct {
 	// Merged marks the query of a request for several registered queries. It is not
 	// registered itself.
 	Merged bool `json:"-"`
+	// Beside marks a request that is about no query, such as for the endpoint's position. Its answers say nothing
+	// about the health of the endpoint, except that this asks to wait.
+	Beside bool `json:"-"`
 }
 
 // A Warning says what may surprise about a query.

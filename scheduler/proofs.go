@@ -22,6 +22,8 @@ type proofs struct {
 	place     feed.Place // as told last, zero if it is not known
 	asked     time.Time  // when it was asked for last
 	took      time.Duration
+	slot      uint64        // after which polled counts
+	polled    time.Duration // what positions took since that slot
 	suspects  []suspect
 }
 
@@ -143,7 +145,7 @@ func (r *runner) askPosition() {
 func positionQuery(e registry.Endpoint, text string) *registry.Query {
 	return &registry.Query{
 		ID: "position", Endpoint: e.Name, Text: text, Form: diff.Select, Limit: -1, DefaultGraphs: e.DefaultGraphURI,
-		NamedGraphs: e.NamedGraphURI,
+		NamedGraphs: e.NamedGraphURI, Beside: true,
 	}
 }
 
@@ -179,8 +181,13 @@ func (l *loopData) positioned(a Answer, text string, now time.Time) {
 // placeOf reads the answer to a position query.
 func placeOf(a Answer) (feed.Place, error) {
 	switch {
+	case a.Outcome == registry.Cut:
+		return feed.Place{}, fmt.Errorf("position: no answer in %s, which is a quarter of the budget: raise budget, or leave position out",
+			a.Elapsed.Round(time.Millisecond))
+	case a.Outcome == registry.Timeout:
+		return feed.Place{}, fmt.Errorf("position: no answer in %s: raise timeout, or leave position out", a.Elapsed.Round(time.Millisecond))
 	case !a.Outcome.Complete():
-		return feed.Place{}, fmt.Errorf("position: %s %s", a.Outcome, a.Error)
+		return feed.Place{}, fmt.Errorf("position: %s %s; correct the setting position, or leave it out", a.Outcome, a.Error)
 	case a.Result == nil:
 		return feed.Place{}, errNothing
 	}
@@ -229,7 +236,8 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 	}
 	err := p.update(now)
 	p.planner.Proofs().Wake(now)
-	limit, _ := p.offGridLimit(now, next)
+	limit, end := p.offGridLimit(now, next)
+	limit = min(limit, end.Sub(now), p.proofs.mayPoll(p.loopData))
 	polls := p.planner.Proofs().AwaitsPosition() && !now.Before(p.proofs.pollAt())
 	if polls {
 		p.proofs.asked = now
@@ -241,7 +249,7 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 		return err
 	}
 	text := e.PositionQuery()
-	a, err := p.poller.run(ctx, positionQuery(e, text))
+	a, err := p.poller.runWithin(ctx, positionQuery(e, text), limit)
 	if err != nil { // such as: the next slot can pay for no more
 		p.log.Debug("the position was not asked for", "error", err)
 		return nil
@@ -252,9 +260,25 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 	if executors != p.proofs.executors || text != p.set.endpoint.PositionQuery() {
 		return nil
 	}
+	p.proofs.polled += min(a.Elapsed, limit)
+	if a.Outcome == registry.Cut { // the rest of the share was too short, which says nothing about the endpoint
+		p.proofs.asked, p.proofs.took = now, a.Elapsed
+		return nil
+	}
 	p.positioned(a, text, now)
 	p.planner.Proofs().Positioned(now, p.proofs.before(p.loopData, now))
 	return nil
+}
+
+// pollShare is the part of a budget that may be spent on positions between two slots.
+const pollShare = 4
+
+// mayPoll returns how long the position may be asked for until the next slot.
+func (s *proofs) mayPoll(l *loopData) time.Duration {
+	if s.slot != l.last.Number {
+		s.slot, s.polled = l.last.Number, 0
+	}
+	return time.Duration(l.set.endpoint.Budget)/pollShare - s.polled
 }
 
 // suspect keeps a result that has changed although it was proved. The caller holds the lock.

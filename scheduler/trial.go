@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -18,6 +19,11 @@ type trials struct {
 
 // run is Loop.Trial.
 func (t *trials) run(ctx context.Context, q *registry.Query) (Answer, error) {
+	return t.runWithin(ctx, q, math.MaxInt64)
+}
+
+// runWithin is run for at most a time.
+func (t *trials) runWithin(ctx context.Context, q *registry.Query, most time.Duration) (Answer, error) {
 	if err := t.limiter.acquire(ctx); err != nil {
 		return Answer{}, err
 	}
@@ -41,7 +47,7 @@ func (t *trials) run(ctx context.Context, q *registry.Query) (Answer, error) {
 		return refusedBy(h), nil
 	}
 	limit := t.account.left(t.planner.Unowed())
-	limit = min(limit, time.Duration(t.set.endpoint.Timeout))
+	limit = min(limit, time.Duration(t.set.endpoint.Timeout), most)
 	x := t.executor
 	if limit > 0 {
 		t.account.reserved += limit

@@ -1,0 +1,141 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/proof"
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
+)
+
+// numberRow is a result with one number.
+func numberRow(t *testing.T, n int) *diff.Result {
+	doc := fmt.Sprintf(`{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"%d",
+		"datatype":"http://www.w3.org/2001/XMLSchema#integer"}}]}}`, n)
+	r, err := diff.DecodeJSON([]byte(doc), diff.Select, diff.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// positionWorld is an endpoint that tells its position, with a slot a minute and a budget of 8 s.
+func positionWorld(t *testing.T, reply func(q *registry.Query, n int) reply) *world {
+	e := endpoint("@every 1m", 8*time.Second, "rr")
+	e.Feed, e.Position, e.Lag = "wd", "SELECT ?n { <http://x/d> <http://x/next> ?n }", registry.Duration(time.Minute)
+	w := newWorld(t, e, reply)
+	w.tell(1, nil)
+	w.register("a")
+	w.run()
+	return w
+}
+
+// tell records that a feed has told the events up to a number, of which the last one reached queries.
+func (w *world) tell(n int64, touched map[string]proof.Touch) {
+	w.t.Helper()
+	f, _, err := w.ledger.Feed("wd")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	now := time.Now().UTC()
+	at := feed.Place{Offset: n, Time: now}
+	f.Source, f.Head, f.Heard, f.Silence, f.Members = "wikimedia http://x/", at, now, time.Hour, map[string]uint64{city: 1}
+	if f.Base == (feed.Place{}) {
+		f.Base = at
+	}
+	if err := w.ledger.RecordFeed(scheduler.FeedBatch{Feed: "wd", State: f, Touched: touched}); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.loop != nil {
+		w.loop.Heard()
+	}
+}
+
+func reached(n int64) proof.Touch {
+	p := feed.Place{Offset: n, Time: time.Now().UTC()}
+	return proof.Touch{Feed: "wd", Reached: p, Matched: p}
+}
+
+// While an event waits for the endpoint's position, that is asked for: in at most a quarter of the budget between
+// two slots, and a slot begins in time.
+func TestPositionsHaveAShare(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		slow := false
+		w := positionWorld(t, func(q *registry.Query, n int) reply {
+			switch {
+			case q.ID != "position":
+				return reply{10 * time.Millisecond, registry.Changed, numberRow(t, 1)}
+			case slow:
+				return reply{1500 * time.Millisecond, registry.Changed, numberRow(t, 50)}
+			}
+			return reply{10 * time.Millisecond, registry.Changed, numberRow(t, 50)}
+		})
+		w.tell(40, map[string]proof.Touch{"q_a": {Feed: "wd", Reached: feed.Place{Offset: 2, Time: time.Now().UTC()}}})
+		for i := range 20 {
+			w.tell(50+int64(i), nil)
+			time.Sleep(time.Minute)
+		}
+		slow = true
+		began := time.Now()
+		for i := range 20 {
+			w.tell(100+int64(i), map[string]proof.Touch{"q_a": reached(100 + int64(i))})
+			time.Sleep(15 * time.Second)
+		}
+		spent := map[time.Duration]time.Duration{} // by minute
+		polls := 0
+		for _, x := range w.service.executions() {
+			if minute := x.start.Sub(began) / time.Minute; x.query == "position" && !x.start.Before(began) {
+				spent[minute] += x.end.Sub(x.start)
+				polls++
+			}
+		}
+		for minute, took := range spent {
+			if took > 3600*time.Millisecond { // one in the slot, and a quarter after it
+				t.Errorf("in minute %d positions took %v", minute, took)
+			}
+		}
+		if polls < 12 {
+			t.Errorf("%d positions were asked for", polls)
+		}
+		if n := len(w.ledger.Slots(city)); n < 24 {
+			t.Errorf("%d slots", n)
+		}
+		w.stop()
+	})
+}
+
+// An answer without a position says which setting is wrong and what to do, and queries go on.
+func TestPositionErrorsNameTheRemedy(t *testing.T) {
+	for _, c := range []struct {
+		reply reply
+		want  string
+	}{
+		{reply{time.Minute, registry.Changed, numberRow(t, 1)}, "raise budget"},
+		{reply{time.Millisecond, registry.Timeout, nil}, "raise timeout"},
+		{reply{time.Millisecond, registry.Failed, nil}, "correct the setting position"},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			w := positionWorld(t, func(q *registry.Query, n int) reply {
+				if q.ID == "position" {
+					return c.reply
+				}
+				return reply{10 * time.Millisecond, registry.Changed, numberRow(t, 1)}
+			})
+			time.Sleep(3 * time.Minute)
+			n, err := w.ledger.Since(city, 0)
+			if err != nil || !strings.HasPrefix(n.Proof.Failing, "position: ") || !strings.Contains(n.Proof.Failing, c.want) {
+				t.Errorf("%q, want %q: %v", n.Proof.Failing, c.want, err)
+			}
+			if w.service.ran("q_a") < 2 || n.Health.State == registry.HealthFailing {
+				t.Errorf("ran %d, %+v", w.service.ran("q_a"), n.Health)
+			}
+			w.stop()
+		})
+	}
+}
