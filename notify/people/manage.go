@@ -154,7 +154,8 @@ func (m *Manager) Test(ctx context.Context, c registry.Caller, address string) (
 		return "", err
 	}
 	if !r.OK() {
-		return "", registry.BadSetting("/notify", "the test message did not arrive: %s", r.Problem())
+		return "", &registry.Problem{Kind: registry.KindBadSetting, Title: "The test message did not arrive",
+			Detail: r.Problem(), Errors: []registry.FieldError{{Pointer: "/notify", Detail: r.Problem()}}}
 	}
 	return to.Kind, nil
 }
