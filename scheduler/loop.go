@@ -277,7 +277,7 @@ func (l *Loop) Asked() Asked {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.asked
-	a.Requests, a.Members = maps.Clone(a.Requests), maps.Clone(a.Members)
+	a.Requests, a.Members, a.Causes = maps.Clone(a.Requests), maps.Clone(a.Members), maps.Clone(a.Causes)
 	return a
 }
 

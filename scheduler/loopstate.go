@@ -53,13 +53,20 @@ type Asked struct {
 	Void uint64
 	// Same and Different count the audits by their result.
 	Same, Different uint64
+	// Causes counts the executions at an endpoint with a feed by proof.Causes.
+	Causes map[string]uint64
 }
 
 // count counts a request.
 func (a *Asked) count(x *plan.Execution) {
 	if a.Requests == nil {
-		a.Requests, a.Members = map[cohort.Kind]uint64{}, map[cohort.Kind]uint64{}
+		a.Requests, a.Members, a.Causes = map[cohort.Kind]uint64{}, map[cohort.Kind]uint64{}, map[string]uint64{}
 	}
 	a.Requests[x.Kind()]++
 	a.Members[x.Kind()] += 1 + uint64(len(x.Riders()))
+	for _, m := range x.Members() {
+		if m.Cause() != "" {
+			a.Causes[m.Cause()]++
+		}
+	}
 }

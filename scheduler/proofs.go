@@ -171,11 +171,12 @@ func (l *loopData) positioned(a Answer, text string, now time.Time) {
 		return
 	}
 	was := l.planner.Proofs().Endpoint()
-	back := was.Back
+	before := was
 	s.place = s.positions.Take(&was, p, now, time.Duration(l.set.endpoint.Lag))
-	if was.Back != back {
+	if was.Back != before.Back || was.Rebuilt != before.Rebuilt {
 		l.planner.Proofs().Change(func(e *proof.Endpoint) { e.Back, e.Rebuilt = was.Back, was.Rebuilt })
 	}
+	l.planner.Proofs().Tell()
 }
 
 // placeOf reads the answer to a position query.

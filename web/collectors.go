@@ -75,6 +75,9 @@ var (
 		"possible (queries), doubled.", "feed", "kind")
 	feedGapsDesc = counter("freshet_feed_gaps_total", "Times that events of the feed were missing.", "feed")
 
+	causesDesc = counter("freshet_feed_executions_total", "Executions at an endpoint with a feed, by why the result was not proved.",
+		"endpoint", "cause")
+
 	asksDesc    = counter("freshet_asks_total", "Requests to the endpoint, by how many queries they are for.", "endpoint", "kind")
 	membersDesc = counter("freshet_ask_members_total", "Queries in these requests.", "endpoint", "kind")
 	voidDesc    = counter("freshet_asks_void_total", "Requests for several queries whose answer said nothing about them.", "endpoint")
@@ -163,6 +166,9 @@ func (s *server) collectAsks(endpoint string, put func(metric, float64, ...strin
 	put(voidDesc, float64(asked.Void), endpoint)
 	put(auditsDesc, float64(asked.Same), endpoint, "same")
 	put(auditsDesc, float64(asked.Different), endpoint, "different")
+	for cause, n := range asked.Causes {
+		put(causesDesc, float64(n), endpoint, cause)
+	}
 }
 
 // collectFeeds reports change feeds. A feed that only takes messages is live, and is heard from now and then.

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,6 +152,8 @@ type feedReport struct {
 	Polling    bool    `json:"polling,omitempty"`
 	Seconds    float64 `json:"seconds"`
 	Executions int     `json:"executions"` // after the first of each query
+	// Causes are why the results of these were not proved.
+	Causes map[string]int `json:"causes,omitempty"`
 	// Polled is how many executions polling needs for a delay of at most one slot.
 	Polled      int     `json:"executions_of_polling"`
 	Proved      float64 `json:"proved"` // mean share of the results that were proved within the last minute
@@ -162,16 +166,23 @@ func (r *feedReport) write(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(r)
 	}
+	var why []string
+	for _, cause := range slices.SortedFunc(maps.Keys(r.Causes), func(a, b string) int { return r.Causes[b] - r.Causes[a] }) {
+		if n := r.Causes[cause]; n > 0 {
+			why = append(why, fmt.Sprintf("%s %d (%.2f %%)", cause, n, 100*float64(n)/float64(max(r.Polled, 1))))
+		}
+	}
 	_, err := fmt.Fprintf(w, `seed %d, position %s: %d events, %d queries, %.0f s
 must be 0    %d lost, %d false, %d doubled, %d of %d proofs wrong
 changes      %d at the endpoint, %d told
 delay        %.2f s for half of them, %.2f s for 99 %%
 executions   %d, %.2f %% of the %d that polling in every slot needs
+             %s
 proved       %.1f %% of the results within the last minute
 stream       %d connections, %d messages
 processor    %.1f s
 `, r.Seed, r.Position, r.Events, r.Queries, r.Seconds, r.Lost, r.False, r.Doubled, r.Unproved, r.Claims, r.Changes, r.Received,
-		r.DelayP50, r.DelayP99, r.Executions, 100*float64(r.Executions)/float64(max(r.Polled, 1)), r.Polled,
+		r.DelayP50, r.DelayP99, r.Executions, 100*float64(r.Executions)/float64(max(r.Polled, 1)), r.Polled, strings.Join(why, ", "),
 		100*r.Proved, r.Connections, r.Messages, r.Processor)
 	return err
 }

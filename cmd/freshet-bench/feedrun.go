@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -44,8 +45,8 @@ type feedRun struct {
 	mu     sync.Mutex
 	url    string // of the server, empty while there is none
 	shares []float64
-	counts int    // executions of servers that were stopped
-	after  string // the last change that was heard
+	counts execCount // of servers that were stopped
+	after  string    // the last change that was heard
 }
 
 // A published is an edit that waits until the engine applies it.
@@ -188,7 +189,7 @@ func (r *feedRun) drive(ctx context.Context, world *stream.World) (*feedReport, 
 		err = sleepUntil(ctx, r.begun.Add(r.length()+r.virtual(10*time.Minute)+time.Second))
 	}
 	_ = settle(ctx, r.judge, 10*r.virtual(time.Minute)+r.virtual(10*time.Minute)+30*time.Second) // what remains is lost
-	seconds, count := time.Since(r.begun).Seconds(), r.executions(ctx)
+	seconds, count := time.Since(r.begun).Seconds(), r.executions(ctx).less(first)
 	close(done)
 	stop()
 	work.Wait()
@@ -197,7 +198,7 @@ func (r *feedRun) drive(ctx context.Context, world *stream.World) (*feedReport, 
 		return nil, err
 	}
 	out := &feedReport{Report: r.judge.Report(), Seed: r.seed, Position: r.position, Polling: r.polling, Seconds: seconds}
-	out.Executions, out.Processor = count-first, used.Seconds()
+	out.Executions, out.Causes, out.Processor = count.runs, count.causes, used.Seconds()
 	out.Polled = int(seconds/r.virtual(time.Minute).Seconds()) * len(r.list)
 	for _, s := range r.shares {
 		out.Proved += s / float64(len(r.shares))
@@ -484,11 +485,30 @@ func getJSON(ctx context.Context, at string, out any) error {
 	return json.NewDecoder(resp.Body).Decode(out)
 }
 
+// An execCount counts executions of the servers of a run, by why the results were not proved.
+type execCount struct {
+	runs   int
+	causes map[string]int
+}
+
+// less returns what was added since an earlier count.
+func (c execCount) less(was execCount) execCount {
+	out := execCount{c.runs - was.runs, map[string]int{}}
+	for cause, n := range c.causes {
+		out.causes[cause] = n - was.causes[cause]
+	}
+	return out
+}
+
 // executions returns how many executions the servers of the run have made.
-func (r *feedRun) executions(ctx context.Context) int {
+func (r *feedRun) executions(ctx context.Context) execCount {
 	r.mu.Lock()
 	at, n := r.url, r.counts
 	r.mu.Unlock()
+	n.causes = maps.Clone(n.causes)
+	if n.causes == nil {
+		n.causes = map[string]int{}
+	}
 	if at == "" {
 		return n
 	}
@@ -505,10 +525,16 @@ func (r *feedRun) executions(ctx context.Context) int {
 	for in.Scan() {
 		var x float64
 		line := in.Text()
-		if strings.HasPrefix(line, "freshet_executions_total{") && !strings.Contains(line, `result="skipped"`) {
-			if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &x); err == nil {
-				n += int(x)
-			}
+		if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &x); err != nil {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(line, "freshet_executions_total{") && !strings.Contains(line, `result="skipped"`):
+			n.runs += int(x)
+		case strings.HasPrefix(line, "freshet_feed_executions_total{"):
+			_, cause, _ := strings.Cut(line, `cause="`)
+			cause, _, _ = strings.Cut(cause, `"`)
+			n.causes[cause] += int(x)
 		}
 	}
 	return n

@@ -153,6 +153,9 @@ func (c *change) event() feed.Event {
 	own := "<" + entity + ">"
 	page := "<https://" + w.domain + "/wiki/Special:EntityData/" + c.EntityID + ">"
 	document := feed.Loose{Subjects: []string{own, page}, Things: w.base + w.thing}
+	if known {
+		document.Owner = own
+	}
 	e := feed.Event{Entity: entity, Edit: c.edit(w)}
 	open := func() feed.Event {
 		e.Added, e.Removed, e.Loose = nil, nil, []feed.Loose{document}
@@ -181,6 +184,13 @@ func (c *change) event() feed.Event {
 	rest := derived{own: own, page: page, whole: c.Operation != "diff"}
 	e.Added = rest.with(append(added, linked...))
 	e.Removed = rest.with(removed)
+	for _, list := range [][]sparql.Pattern{e.Added, e.Removed} {
+		for i := range list {
+			if known {
+				list[i].Owner = own
+			}
+		}
+	}
 	e.Added = append(e.Added, told...)
 	e.Loose = append(e.Loose, unlinkedTriples(unlinked)...)
 	return e

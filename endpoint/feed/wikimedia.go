@@ -30,7 +30,7 @@ type wikimedia struct {
 
 const (
 	silence    = 10 * time.Minute // after which a connection counts as dead, unless the definition says otherwise
-	rereadings = 3                // of a hole
+	rereadings = 6                // of a hole
 	sparse     = 3                // holes in a row that no reading filled
 	overlap    = 1000             // milliseconds before the last position, for streams that are continued by time
 )
@@ -126,7 +126,7 @@ func (r *reading) pauseNow() time.Duration {
 			times = max(times, h.times)
 		}
 	}
-	return [...]time.Duration{0, 0, r.pause / 10, r.pause}[times]
+	return [...]time.Duration{0, 0, r.pause / 10, r.pause / 2, r.pause, r.pause, r.pause}[times]
 }
 
 // connection reads from one connection. again means that a part is to be read once more.

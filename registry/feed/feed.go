@@ -56,11 +56,12 @@ type Loose struct {
 	// If Things is empty, only Subjects and blank nodes are touched.
 	Things    string
 	Predicate string // "<IRI>" of all these triples, empty if any
+	Owner     string // "<IRI>" of the entity whose data they are part of, empty if it is unknown; see sparql.Pattern
 }
 
 // Touches reports whether a triple that the pattern matches may be among those of l.
 func (l Loose) Touches(p sparql.Pattern) bool {
-	if l.Predicate != "" && p.Predicate != "" && p.Predicate != l.Predicate {
+	if l.Predicate != "" && p.Predicate != "" && p.Predicate != l.Predicate || l.Owner != "" && p.Owner != "" && p.Owner != l.Owner {
 		return false
 	}
 	switch {

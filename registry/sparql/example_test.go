@@ -38,7 +38,7 @@ func ExamplePatterns() {
 	fmt.Println(list[0].Matches(known), list[1].Matches(known))
 	// Output:
 	// ""
-	// "" "<http://example.org/knows>" ""
+	// "<http://example.org/ann>" "<http://example.org/knows>" ""
 	// "" "<http://example.org/name>" ""
 	// true false
 }

@@ -2,6 +2,7 @@ package sparql
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,6 +14,10 @@ import (
 type Pattern struct {
 	Subject, Predicate, Object string
 	Graph                      string // of GRAPH with an IRI; empty if it is unknown
+	// Owner is the entity of a Wikibase whose data the triple is part of; empty if it is unknown. A pattern has
+	// one if its subject can only be a statement of that entity, which no other entity's data have: the query
+	// has <entity> <…/prop/P1> ?statement, too. Such a pattern has no Graph.
+	Owner string
 }
 
 // Patterns returns patterns that together match every triple whose addition or removal
@@ -46,10 +51,12 @@ func Patterns(text string) (list []Pattern, why string) {
 // A patternReader collects the triple patterns of a tree.
 type patternReader struct {
 	tokens []Token
-	why    string   // the patterns cannot be determined
-	graph  string   // of the innermost GRAPH
-	named  bool     // inside of a GRAPH
-	bound  bindings // of the variables of the innermost group
+	why    string            // the patterns cannot be determined
+	graph  string            // of the innermost GRAPH
+	named  bool              // inside of a GRAPH
+	bound  bindings          // of the variables of the innermost group
+	owners map[string]string // of those that are statements of an entity
+	owner  string            // of the node that is read
 	found  []Pattern
 }
 
@@ -67,13 +74,13 @@ type bindings map[string][]string
 const maxValues = 1000
 
 func (r *patternReader) query(q *Select) {
-	outer := r.bound
-	r.bound = nil
+	outer, owners := r.bound, r.owners
+	r.bound, r.owners = nil, nil
 	for _, g := range q.Exists {
 		r.group(g)
 	}
 	r.group(q.Where)
-	r.bound = outer
+	r.bound, r.owners = outer, owners
 }
 
 // group collects the patterns of a group. Every solution binds the variables of the group's own
@@ -84,17 +91,24 @@ func (r *patternReader) group(g *Group) {
 	if g.Select != nil {
 		r.query(g.Select)
 	}
-	outer := r.bound
+	outer, owners := r.bound, r.owners
 	r.bound = maps.Clone(outer)
+	all, before := maps.Clone(owners), maps.Clone(owners)
+	if all == nil {
+		all, before = map[string]string{}, map[string]string{}
+	}
 	for _, e := range g.Elements {
 		r.restrict(e)
+		r.own(e, all)
 	}
 	own, sure := r.bound, bindings{}
 	for _, e := range g.Elements {
-		r.bound = own
+		r.bound, r.owners = own, all
 		switch e.Word {
 		case "":
+			r.owner = r.owners[r.tokens[e.Subject.Token].Text]
 			r.properties(r.alternatives(e.Subject), e.Properties)
+			r.own(e, before)
 			for _, t := range r.tokens[e.From:e.To] {
 				if list, ok := own[t.Text]; ok && t.Kind == Variable {
 					sure[t.Text] = list
@@ -108,7 +122,7 @@ func (r *patternReader) group(g *Group) {
 				}
 			}
 		}
-		r.bound = sure
+		r.bound, r.owners = sure, before
 		switch e.Word {
 		case "SERVICE":
 			r.service(e)
@@ -120,7 +134,30 @@ func (r *patternReader) group(g *Group) {
 			}
 		}
 	}
-	r.bound = outer
+	r.bound, r.owners = outer, owners
+}
+
+// statementOf is the form of the properties that lead from an entity to its statements.
+var statementOf = regexp.MustCompile(`^<https?://[^/>]+/prop/P[0-9]+>$`)
+
+// own notes the variables of triple patterns that are statements of an entity.
+func (r *patternReader) own(e Element, into map[string]string) {
+	if e.Word != "" {
+		return
+	}
+	for _, p := range e.Properties {
+		for _, o := range p.Objects {
+			if t := r.tokens[o.Token]; t.Kind == Variable && r.states(e.Subject, p.Path) {
+				into[t.Text] = r.tokens[e.Subject.Token].Text
+			}
+		}
+	}
+}
+
+// states reports whether a property leads from an entity to its statements.
+func (r *patternReader) states(subject Node, p Path) bool {
+	t := r.tokens[subject.Token]
+	return t.Kind == IRI && constant(t) != "" && p.To == p.From+1 && statementOf.MatchString(r.tokens[p.From].Text)
 }
 
 // restrict adds the constants that an element gives to variables.
@@ -258,9 +295,15 @@ func (r *patternReader) inGraph(e Element) {
 
 // properties collects the patterns of a subject, which can be one of several constants.
 func (r *patternReader) properties(subject []string, list []Property) {
+	owner := r.owner
 	for _, p := range list {
 		for _, o := range p.Objects {
+			r.owner = ""
+			if len(subject) == 1 && subject[0] != "" && p.Path.To == p.Path.From+1 && statementOf.MatchString(r.tokens[p.Path.From].Text) {
+				r.owner = subject[0]
+			}
 			from, to := subject, r.alternatives(o)
+			r.owner = owner
 			if long := p.Path.To > p.Path.From+1; long && !p.Path.Nullable || len(from)*len(to) > maxValues {
 				from, to = single(from), single(to)
 			}
@@ -353,6 +396,7 @@ func (r *patternReader) add(subject string, path Path, object string) {
 		r.fail("it has a path of length zero in GRAPH, which every graph matches")
 	case v.unknown, long && v.any, path.Nullable && subject == "" && object == "":
 		r.found = append(r.found, Pattern{Graph: r.graph})
+	case long && r.sequence(subject, path, object):
 	case long:
 		for _, iri := range v.predicates {
 			r.found = append(r.found, Pattern{Predicate: iri, Graph: r.graph})
@@ -369,8 +413,39 @@ func (r *patternReader) add(subject string, path Path, object string) {
 		if !v.any {
 			p.Predicate = v.predicates[0]
 		}
-		r.found = append(r.found, p)
+		r.found = append(r.found, p.ownedBy(r.owner))
 	}
+}
+
+// ownedBy sets the owner of a pattern whose subject is open.
+func (p Pattern) ownedBy(owner string) Pattern {
+	if p.Subject == "" && owner != "" {
+		p.Owner, p.Graph = owner, ""
+	}
+	return p
+}
+
+// sequence adds the patterns of a path that is a sequence of predicates, and reports whether it is one.
+func (r *patternReader) sequence(subject string, path Path, object string) bool {
+	t := r.tokens[path.From:path.To]
+	for i, x := range t {
+		if i%2 == 0 && (x.Kind != IRI || constant(x) == "") || i%2 == 1 && !x.is("/") {
+			return false
+		}
+	}
+	owner := r.owner
+	for i := 0; i < len(t); i += 2 {
+		p := Pattern{Subject: subject, Predicate: t[i].Text, Graph: r.graph}
+		if i == len(t)-1 {
+			p.Object = object
+		}
+		r.found = append(r.found, p.ownedBy(owner))
+		if owner = ""; statementOf.MatchString(p.Predicate) {
+			owner = subject
+		}
+		subject = ""
+	}
+	return true
 }
 
 // Matches reports whether a pattern matches a triple whose fields are given, or left
@@ -378,5 +453,5 @@ func (r *patternReader) add(subject string, path Path, object string) {
 func (p Pattern) Matches(t Pattern) bool {
 	one := func(pattern, triple string) bool { return pattern == "" || pattern == triple }
 	return one(p.Subject, t.Subject) && one(p.Predicate, t.Predicate) && one(p.Object, t.Object) &&
-		(t.Graph == "" || one(p.Graph, t.Graph))
+		(t.Graph == "" || one(p.Graph, t.Graph)) && (t.Owner == "" || one(p.Owner, t.Owner))
 }

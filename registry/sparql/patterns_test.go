@@ -109,3 +109,38 @@ func FuzzPatterns(f *testing.F) {
 		}
 	})
 }
+
+// A statement is part of the data of one entity.
+func TestOwners(t *testing.T) {
+	const wikidata = "http://www.wikidata.org/"
+	head := fmt.Sprintf("PREFIX wd: <%[1]sentity/> PREFIX p: <%[1]sprop/> PREFIX ps: <%[1]sprop/statement/> "+
+		"PREFIX pq: <%[1]sprop/qualifier/> ", wikidata)
+	for text, want := range map[string]int{ // how many patterns have an owner
+		"SELECT * { wd:Q1 p:P5 ?st . ?st ps:P5 ?v OPTIONAL { ?st pq:P6 ?r } }":             2,
+		"SELECT * { ?st ps:P5 ?v . wd:Q1 p:P5 ?st }":                                       1,
+		"SELECT * { OPTIONAL { ?st ps:P5 ?v } wd:Q1 p:P5 ?st }":                            0,
+		"SELECT * { OPTIONAL { wd:Q1 p:P5 ?st } ?st ps:P5 ?v }":                            0,
+		"SELECT * { wd:Q1 p:P5 ?st { SELECT ?st { ?st ps:P5 ?v } } }":                      0,
+		"SELECT * { wd:Q1 p:P5 [ ps:P5 ?v ; pq:P6 [ ps:P7 ?w ] ] }":                        2,
+		"SELECT * { wd:Q1 p:P5/ps:P5 ?v }":                                                 1,
+		"SELECT * { wd:Q1 p:P5/ps:P5/pq:P6 ?v }":                                           1,
+		"SELECT * { wd:Q1 ps:P5/ps:P5 ?v }":                                                0,
+		"SELECT * { ?x p:P5 ?st . ?st ps:P5 ?v }":                                          0,
+		"SELECT * { wd:Q1 p:P5 ?st MINUS { ?st ps:P5 ?v } FILTER EXISTS { ?st pq:P6 3 } }": 2,
+		"SELECT * { VALUES ?q { wd:Q1 wd:Q2 } ?q p:P5 ?st . ?st ps:P5 ?v }":                0,
+	} {
+		list, why := Patterns(head + text)
+		n := 0
+		for _, p := range list {
+			if p.Owner != "" {
+				n++
+			}
+			if p.Owner != "" && (p.Owner != "<http://www.wikidata.org/entity/Q1>" || p.Subject != "") {
+				t.Errorf("%s: %+v", text, p)
+			}
+		}
+		if why != "" || n != want {
+			t.Errorf("%s: %d owners, want %d: %+v %s", text, n, want, list, why)
+		}
+	}
+}

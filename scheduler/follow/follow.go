@@ -316,7 +316,7 @@ func (f *Follower) look(name string, place feed.Place, touched map[string]proof.
 			}
 		}
 		if open := f.open[q.ID]; joins || !known || open != news.Touched[q.ID].Open {
-			touched[q.ID] = proof.Touch{Feed: f.Definition.Name, Numbering: f.state.Numbering, Open: open, Reached: place}
+			touched[q.ID] = proof.Touch{Feed: f.Definition.Name, Numbering: f.state.Numbering, Open: open, Reached: place, Dropped: place}
 		}
 	}
 	s.space, s.revision = news.Space, news.Revision

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/proof"
 )
@@ -56,7 +55,6 @@ type item struct {
 
 	touch    *proof.Touch // which events reached it last, nil if it is compared with no feed
 	hinted   time.Time    // when a hint by hand came that no answer is known to include
-	pending  []feed.Place // the events that reached it and that the endpoint's data lack
 	provedAt int32        // in the list of proved queries, from 1, 0 = not there
 	audit    bool         // it is asked although it is proved
 

@@ -26,13 +26,11 @@ type proofs struct {
 	armed      map[*item]time.Time
 	saved      float64 // executions that proofs have saved since the last audit
 	unrecorded bool    // view.Endpoint has to be recorded
-	// position is the endpoint's, as it told it last, and pending are the queries that an event reached
-	// which it does not include.
+	// position is the endpoint's, as it told it last, and pending are the queries that an event reached, or
+	// that a gap concerns, since their answers.
 	position feed.Before
 	toldAt   time.Time
 	pending  map[*item]struct{}
-	// first is before all events that the last news have told, zero if that is not known.
-	first feed.Place
 	// hintedAll is when the last hint by hand came that may concern any query.
 	hintedAll time.Time
 }
@@ -54,22 +52,35 @@ func (p Proofs) Set(view *proof.View, told bool, lag time.Duration) {
 	if view == nil && was == nil {
 		return
 	}
-	p.first = feed.Place{}
 	if view != nil {
 		p.refusal = view.Refusal()
-	}
-	if was != nil && view != nil && was.Feed.Numbering == view.Feed.Numbering && was.Feed.Source == view.Feed.Source &&
-		was.Feed.Head != (feed.Place{}) {
-		p.first = was.Feed.Head
-		p.first.Time = p.first.Time.Add(-view.Feed.Disorder)
-		if p.first.Offset > 0 {
-			p.first.Offset++
-		}
 	}
 	if was == nil || view == nil || before != p.refusal || was.Feed.Base != view.Feed.Base || was.Feed.Mixed != view.Feed.Mixed ||
 		was.Feed.Disorder != view.Feed.Disorder || was.Told(feed.Place{Offset: 1}) != view.Told(feed.Place{Offset: 1}) {
 		p.placeAgain()
 	}
+}
+
+// await notes whether a query waits for the endpoint's position to include an event.
+func (p *queues) await(c *item) {
+	if p.view == nil || !p.told || c.touch == nil || !p.view.Knows(c.Stats.Before) || p.view.Settled(*c.touch, c.Stats.Before) {
+		delete(p.pending, c)
+		return
+	}
+	if p.pending == nil {
+		p.pending = map[*item]struct{}{}
+	}
+	p.pending[c] = struct{}{}
+}
+
+// lacks reports whether the data at a position of the endpoint lack all that may have changed a result since its
+// answer.
+func (p *queues) lacks(c *item, at feed.Before) bool {
+	if !p.view.Knows(at) {
+		return false
+	}
+	first, ok := p.view.Until(*c.touch, c.Stats.Before)
+	return ok && !p.view.Includes(at, first)
 }
 
 // placeAgain places all queries again, because other ones may be proved.
@@ -80,6 +91,7 @@ func (p Proofs) placeAgain() {
 			p.settle(c)
 		}
 		p.arm(c)
+		p.await(c)
 	}
 }
 
@@ -96,33 +108,14 @@ func (p Proofs) Touched(touches map[string]proof.Touch) {
 
 // touchQuery sets which events reached a query.
 func (p Proofs) touchQuery(c *item, t *proof.Touch) {
-	known := c.touch != nil && c.touch.Feed == t.Feed && c.touch.Numbering == t.Numbering
 	c.touch = t
-	if p.view == nil || p.told && p.view.Shows(*t, c.Stats.Before) {
-		c.pending = nil
-	} else if p.told && p.view.Knows(c.Stats.Before) {
-		switch {
-		case !known: // earlier events may have reached it
-			c.pending = []feed.Place{{}}
-		case len(c.pending) < maxPending:
-			c.pending = append(c.pending, p.first)
-		default: // which one is the first, once earlier ones are included, is not known
-			c.pending[maxPending-1] = feed.Place{}
-		}
-		if p.pending == nil {
-			p.pending = map[*item]struct{}{}
-		}
-		p.pending[c] = struct{}{}
-	}
+	p.await(c)
 	if c.provedAt > 0 || c.in == &p.ranked {
 		p.lift(c)
 		p.settle(c)
 	}
 	p.arm(c)
 }
-
-// maxPending is how many news are remembered of a query whose events the endpoint's data lack.
-const maxPending = 16
 
 // Watch looks at what the time changes about proofs: a feed can be silent for too long.
 func (p Proofs) Watch(now time.Time) {
@@ -174,8 +167,27 @@ func (p *queues) proves(c *item) bool {
 	if p.view.Holds(*c.touch, c.Stats.Before) {
 		return true
 	}
-	return len(c.pending) > 0 && p.view.Knows(p.position) && !p.view.Includes(p.position, c.pending[0]) &&
-		p.view.HoldsUntil(c.pending[0], *c.touch, c.Stats.Before)
+	return p.told && p.lacks(c, p.position)
+}
+
+// cause is why a query is asked although the endpoint has a feed, one of proof.Causes, empty if it has none.
+func (p *queues) cause(c *item) string {
+	switch {
+	case p.view == nil:
+		return ""
+	case c.Stats.Executions == 0:
+		return proof.First
+	case c.audit:
+		return proof.Audit
+	case c.asked > c.Stats.Served:
+		return proof.Refresh
+	case c.touch == nil:
+		return proof.Open
+	}
+	if cause := p.view.Cause(*c.touch, c.Stats.Before); cause != "" {
+		return cause
+	}
+	return proof.Staleness
 }
 
 // noteProved adds a query to the list of proved ones, or removes it.
@@ -254,12 +266,17 @@ func (p *proofs) forget(c *item) {
 
 // AwaitsPosition reports whether a query is to be asked once the endpoint's position includes an event.
 func (p Proofs) AwaitsPosition() bool {
-	if p.view == nil || !p.told || p.refusal != "" {
+	switch {
+	case p.view == nil || !p.told:
+		return false
+	case p.view.Untrusted():
+		return len(p.order) > 0
+	case p.refusal != "":
 		return false
 	}
 	for c := range p.pending {
 		waits := c.planned && (c.why == proved || c.why == notDue || c.why == eligible)
-		if waits && len(c.pending) > 0 && c.pending[0] != (feed.Place{}) && !p.view.Includes(p.position, c.pending[0]) {
+		if first, ok := p.view.Until(*c.touch, c.Stats.Before); waits && ok && !p.view.Includes(p.position, first) {
 			return true
 		}
 	}
@@ -286,11 +303,7 @@ func (p Proofs) Positioned(now time.Time, before feed.Before) {
 		return
 	}
 	for c := range p.pending {
-		if len(c.pending) == 0 {
-			delete(p.pending, c)
-			continue
-		}
-		if c.pending[0] != (feed.Place{}) && !p.view.Includes(before, c.pending[0]) {
+		if p.lacks(c, before) {
 			if !c.ran && c.planned && c.provedAt == 0 { // the position was not known for a while
 				p.lift(c)
 				p.settle(c)
@@ -301,7 +314,7 @@ func (p Proofs) Positioned(now time.Time, before feed.Before) {
 			p.lift(c)
 			p.settle(c)
 		}
-		if p.matched(c) {
+		if p.matched(c) && !p.askedInVain(c) {
 			p.ownHints().marked[c] = struct{}{}
 		}
 	}
@@ -321,21 +334,26 @@ func (p Proofs) Wake(now time.Time) {
 		default:
 			p.armed[c] = now.Add(max(p.lag/4, time.Second)) // unless it is asked before
 		}
-		p.ownHints().marked[c] = struct{}{}
+		if !p.askedInVain(c) {
+			p.ownHints().marked[c] = struct{}{}
+		}
 	}
+}
+
+// askedInVain reports whether a query was asked because of an event since the last slot began, and had not
+// changed: then it waits for its turn in the next one. So a query that is matched all the time is asked at most
+// once more in each slot.
+func (p *queues) askedInVain(c *item) bool {
+	r := &c.Stats.LastRun
+	return (r.Why == TierOffGrid || r.Why == TierHinted) && r.Slot+1 >= p.slot && r.Outcome == registry.Unchanged
 }
 
 // answered looks at a query whose answer is complete: whether it is still armed, and after which
 // time an event has shown.
 func (p Proofs) answered(c *item, changed, wasArmed bool, event, asked time.Time) {
 	c.audit = false
-	if c.pending != nil {
-		c.pending = slices.DeleteFunc(c.pending, func(e feed.Place) bool { return p.view == nil || p.view.Includes(c.Stats.Before, e) })
-		if len(c.pending) == 0 && p.view != nil && c.touch != nil && !p.view.Shows(*c.touch, c.Stats.Before) {
-			c.pending = append(c.pending, c.touch.Reached)
-		} else if p.view != nil && c.touch != nil && p.view.Shows(*c.touch, c.Stats.Before) {
-			c.pending = nil
-		}
+	if c.touch != nil {
+		p.await(c)
 	}
 	if r := &c.Stats.LastRun; p.lag > 0 && c.hinted.IsZero() && r.At.Add(-r.Elapsed-p.lag).Before(p.hintedAll) {
 		c.hinted = p.hintedAll
@@ -373,6 +391,19 @@ func (p Proofs) Change(change func(*proof.Endpoint)) {
 	}
 }
 
+// Tell counts a position that the endpoint has told.
+func (p Proofs) Tell() {
+	if p.view == nil || !p.view.Untrusted() {
+		return
+	}
+	p.view.Tell(1)
+	p.unrecorded = true
+	if r := p.view.Refusal(); r != p.refusal {
+		p.refusal = r
+		p.placeAgain()
+	}
+}
+
 // auditProved makes proved queries run in the slot that begins, one for a hundred executions that
 // proofs save: those whose results were checked longest ago.
 func (p Proofs) auditProved() {
@@ -399,7 +430,8 @@ func (p Proofs) auditProved() {
 // Untouched forgets what events have told about a query.
 func (p Proofs) Untouched(query string) {
 	if c := p.all[query]; c != nil && c.touch != nil {
-		c.touch, c.pending = nil, nil
+		c.touch = nil
+		p.await(c)
 		p.lift(c)
 		p.settle(c)
 		p.arm(c)

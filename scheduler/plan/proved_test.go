@@ -46,18 +46,27 @@ func (f *follower) p() *Planner { return f.Planner }
 func (f *follower) tell(head int64, told bool) {
 	f.state.Head, f.state.Heard = placeAt(head), placeAt(head).Time
 	e := registry.Endpoint{Name: "city", Feed: "wd", Position: "SELECT ?n {}"}
-	f.Set(proof.NewView(e, f.state, 1, proof.Endpoint{}, f.now), told, 10*time.Minute)
+	v := proof.NewView(e, f.state, 1, proof.Endpoint{}, f.now)
+	v.Tell(10)
+	f.Set(v, told, 10*time.Minute)
 }
 
-func (f *follower) touch(n int64) {
-	f.Touched(map[string]proof.Touch{f.c.Query.ID: {Feed: "wd", Reached: placeAt(n), Matched: placeAt(n)}})
+func (f *follower) touch(list ...int64) {
+	t := proof.Touch{Feed: "wd"}
+	if f.c.touch != nil {
+		t = *f.c.touch
+	}
+	for _, n := range list {
+		t.Add(&feed.Event{Place: placeAt(n)}, feed.Matched)
+	}
+	f.Touched(map[string]proof.Touch{f.c.Query.ID: t})
 }
 
 func (f *follower) position(n int64) {
 	f.Positioned(f.now, f.view.Told(feed.Place{Offset: n}))
 }
 
-// The news hold two events that matched a query, and the endpoint's data include the first: the query is due.
+// Several events have matched a query, and the endpoint's data include the first: the query is due.
 func TestTheFirstEventOfSeveralCounts(t *testing.T) {
 	f := followsFeed(t, true, nil)
 	if f.position(6); f.c.why != proved {
@@ -65,19 +74,45 @@ func TestTheFirstEventOfSeveralCounts(t *testing.T) {
 	}
 	f.now = placeAt(200).Time
 	f.tell(200, true)
-	f.touch(200) // also by event 20
-	if f.position(10); f.c.why != proved || !f.AwaitsPosition() {
-		t.Error("the position includes none of them:", f.c.why, f.c.pending)
+	f.touch(20, 200)
+	if f.position(20); f.c.why != proved || !f.AwaitsPosition() {
+		t.Error("the position includes none of them:", f.c.why)
 	}
 	if f.position(50); f.c.why == proved || f.AwaitsPosition() {
-		t.Error("the position includes one of them:", f.c.why, f.c.pending)
+		t.Error("the position includes one of them:", f.c.why)
 	}
-	for range 2 * maxPending { // too many to know which one is the first
-		f.touch(200)
+	for n := range int64(50) { // too many to know which one is the first
+		f.touch(100 + n)
 	}
-	f.c.pending = f.c.pending[maxPending-1:]
 	if f.position(10); f.c.why == proved {
-		t.Error("the position may include one of them:", f.c.pending)
+		t.Error("the position may include one of them")
+	}
+}
+
+// Events are missing: a result is true as long as the endpoint's data lack them.
+func TestAGapHoldsOnceThePositionReachesIt(t *testing.T) {
+	f := followsFeed(t, true, nil)
+	f.tell(10, true)
+	b := feed.Batch{Gap: "retention", Events: []feed.Event{{Place: placeAt(100)}}}
+	f.now = placeAt(100).Time
+	f.state.Take(&b, f.now)
+	f.tell(100, true)
+	if f.position(7); f.c.why != proved || !f.AwaitsPosition() {
+		t.Error("the position is before the gap:", f.c.why)
+	}
+	if f.position(12); f.c.why == proved {
+		t.Error("the position is in the gap")
+	}
+	if f.position(101); f.c.why == proved {
+		t.Error("the position is after the gap")
+	}
+	f.c.Stats.Before = f.view.Told(feed.Place{Offset: 12})
+	if f.placeAgain(); f.c.why == proved {
+		t.Error("an answer in the gap proves something")
+	}
+	f.c.Stats.Before = f.view.Told(feed.Place{Offset: 101})
+	if f.placeAgain(); f.c.why != proved {
+		t.Error("an answer after the gap proves nothing")
 	}
 }
 

@@ -65,7 +65,7 @@ func (s *SlotBudget) board(r *Execution, riders []*item, f *fitting) {
 	list := make([]Execution, len(riders))
 	r.riders = make([]*Execution, len(riders))
 	for i, o := range riders {
-		list[i] = Execution{c: o, tier: r.tier, front: r.front, start: r.start, served: o.asked, marked: s.p.hints.has(o)}
+		list[i] = Execution{c: o, tier: r.tier, front: r.front, start: r.start, served: o.asked, marked: s.p.hints.has(o), cause: s.p.cause(o)}
 		s.p.pick(o)
 		r.riders[i] = &list[i]
 	}

@@ -78,6 +78,7 @@ type Execution struct {
 	whole   bool          // its limit is the whole budget
 	cut     bool          // told to stop
 	served  uint64
+	cause   string
 	marked  bool         // by a hint; a complete execution removes the mark
 	claim   rounds.Claim // if the tier is TierInterval
 	bounded bool         // by the share of claims
@@ -138,6 +139,9 @@ func (r *Execution) Start() time.Time { return r.start }
 
 // Served is the number of refresh requests for the query when the execution began.
 func (r *Execution) Served() uint64 { return r.served }
+
+// Cause is why the query is asked although its endpoint has a feed, one of proof.Causes, empty if it has none.
+func (r *Execution) Cause() string { return r.cause }
 
 // Elapsed is how long the execution has been running.
 func (r *Execution) Elapsed(now time.Time) time.Duration { return max(0, now.Sub(r.start)) }
@@ -219,7 +223,7 @@ func (s *account) SetWidth(n int) { s.width = n }
 func (s *SlotBudget) begin(c *item, now time.Time, part time.Duration, front bool) *Execution {
 	r := &Execution{
 		c: c, tier: c.tier, front: front, start: now, share: part, limit: s.grant(part, now), expected: c.Estimate, open: c.open(),
-		served: c.asked, marked: s.p.hints.has(c),
+		served: c.asked, marked: s.p.hints.has(c), cause: s.p.cause(c),
 	}
 	s.p.pick(c)
 	s.begun = true

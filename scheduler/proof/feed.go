@@ -30,6 +30,8 @@ type Feed struct {
 	Members map[string]uint64 `json:"members,omitempty"`
 	// Silence is how long the feed may send nothing at all and still be believed.
 	Silence time.Duration `json:"silence,omitempty"`
+	// Earlier are stretches of the feed before Base in which every event is known, the newest last.
+	Earlier []Stretch `json:"earlier,omitempty"`
 	// Missing is why events before Base are missing.
 	Missing string `json:"missing,omitempty"`
 
@@ -45,6 +47,17 @@ type Feed struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
+// A Stretch is a part of a feed between two gaps.
+type Stretch struct {
+	Base feed.Place `json:"base"`
+	// End is before the first event that is missing.
+	End feed.Place `json:"end"`
+}
+
+// maxEarlier is how many stretches are remembered: those that the data of an endpoint may not have reached the
+// end of.
+const maxEarlier = 8
+
 // SourceOf is the address of a feed, as Feed.Source.
 func SourceOf(d feed.Definition) string {
 	return strings.Join([]string{string(d.Kind), d.URL, d.Topic}, " ")
@@ -58,6 +71,10 @@ const longestDisorder = 24 * time.Hour
 // the future, get that of their arrival.
 func (f *Feed) Take(b *feed.Batch, now time.Time) {
 	if b.Gap != "" {
+		if f.Base != (feed.Place{}) {
+			f.Earlier = append(slices.Clone(f.Earlier), Stretch{f.Base, f.Next()})
+			f.Earlier = f.Earlier[max(0, len(f.Earlier)-maxEarlier):]
+		}
 		f.Base, f.Missing = feed.Place{}, b.Gap
 		f.Gaps++
 	}
@@ -94,7 +111,7 @@ func (f *Feed) advance(p feed.Place) {
 	}
 	if 0 < p.Offset && p.Offset < least && f.Head.Offset > 0 && (p.Topic == f.Head.Topic || p.Topic == "") {
 		f.Numbering++ // the numbers begin again
-		f.Head, f.Base = feed.Place{}, feed.Place{}
+		f.Head, f.Base, f.Earlier = feed.Place{}, feed.Place{}, nil
 	}
 	switch {
 	case f.Head.Topic == "":
@@ -113,6 +130,16 @@ func (f *Feed) advance(p feed.Place) {
 	if f.Base.Offset == 0 { // what came before had no number
 		f.Base.Offset = p.Offset
 	}
+}
+
+// Next is before all events that were not told yet.
+func (f *Feed) Next() feed.Place {
+	p := f.Head
+	p.Time = p.Time.Add(-f.Disorder)
+	if p.Offset > 0 {
+		p.Offset++
+	}
+	return p
 }
 
 // latest returns the largest offset and the largest time of two places.
@@ -169,7 +196,11 @@ type Touch struct {
 	// that is new to the feed counts as reached by all that came before.
 	Reached feed.Place `json:"reached,omitzero"`
 	Matched feed.Place `json:"matched,omitzero"` // the same for events that matched it
-	Edits   []Edit     `json:"edits,omitempty"`  // that matched it, the newest last
+	// Recent are the last events that reached it, the newest last, and Dropped has the largest offset and the
+	// largest time of those before.
+	Recent  []feed.Place `json:"recent,omitempty"`
+	Dropped feed.Place   `json:"dropped,omitzero"`
+	Edits   []Edit       `json:"edits,omitempty"` // that matched it, the newest last
 	// Open means that its result can also change otherwise, so that events arm it and prove nothing; see
 	// sparql.Unprovable.
 	Open bool `json:"open,omitempty"`
@@ -181,6 +212,19 @@ type Edit struct {
 	Place feed.Place `json:"place"`
 }
 
+// maxRecent is how many places are remembered of a query.
+const maxRecent = 8
+
+// add adds the places of later events.
+func (t *Touch) add(list ...feed.Place) {
+	t.Recent = append(slices.Clip(t.Recent), list...)
+	over := max(0, len(t.Recent)-maxRecent)
+	for _, p := range t.Recent[:over] {
+		t.Dropped = latest(t.Dropped, p)
+	}
+	t.Recent = t.Recent[over:]
+}
+
 // maxEdits is the number of edits that are kept for a query.
 const maxEdits = 10
 
@@ -190,6 +234,9 @@ func (t *Touch) Add(e *feed.Event, how feed.Reach) {
 		return
 	}
 	t.Reached = latest(t.Reached, e.Place)
+	place := e.Place
+	place.Topic = ""
+	t.add(place)
 	if how != feed.Matched {
 		return
 	}
@@ -212,6 +259,10 @@ func (t *Touch) Join(later Touch) {
 	}
 	t.Open = later.Open
 	t.Reached, t.Matched = latest(t.Reached, later.Reached), latest(t.Matched, later.Matched)
+	if later.Dropped != (feed.Place{}) { // those before are older than it
+		t.Dropped = latest(t.Dropped, later.Dropped)
+	}
+	t.add(later.Recent...)
 	t.Edits = slices.Clip(t.Edits)
 	for _, e := range later.Edits {
 		if !slices.Contains(t.Edits, e) {

@@ -50,11 +50,17 @@ func NewMatcher() *Matcher {
 
 // The kinds of keys.
 const (
-	keyTriple  uint64 = iota // the graph is not given
-	keyInGraph               // the graph is given, and must be equal
-	keyGraph                 // the graph is given; for triples whose graph is unknown
-	keyOpen                  // the subject is open
-	keyVerb                  // the same, and the predicate
+	keyTriple    uint64 = iota // the graph is not given
+	keyInGraph                 // the graph is given, and must be equal
+	keyGraph                   // the graph is given; for triples whose graph is unknown
+	keyOpen                    // the subject is open
+	keyVerb                    // the same, and the predicate
+	keyOwned                   // the subject is open and the owner is given, and must be equal
+	keyOwner                   // the same; for triples whose owner is unknown
+	keyOpenOwned               // like keyOpen, and the owner is given and must be equal
+	keyVerbOwned               // like keyVerb
+	keyOpenOwner               // like keyOpen with an owner; for what has an unknown owner
+	keyVerbOwner               // like keyVerb
 )
 
 // Len is the number of queries.
@@ -69,6 +75,12 @@ func (m *Matcher) Put(id string, patterns []sparql.Pattern) {
 	keys := make([]uint64, 0, 3*len(patterns))
 	for _, p := range patterns {
 		s, v, o, g := key.Hash(p.Subject), key.Hash(p.Predicate), key.Hash(p.Object), key.Hash(p.Graph)
+		if p.Owner != "" {
+			w := key.Hash(p.Owner)
+			keys = append(keys, key.Of(keyOwned, v, o, w), key.Of(keyOwner, v, o), key.Of(keyOpenOwned, w), key.Of(keyVerbOwned, v, w),
+				key.Of(keyOpenOwner), key.Of(keyVerbOwner, v))
+			continue
+		}
 		if g == 0 {
 			keys = append(keys, key.Of(keyTriple, s, v, o))
 		} else {
@@ -200,7 +212,7 @@ func (m *Matcher) markAll(key uint64, how feed.Reach) {
 // match marks the queries with a pattern that matches a triple.
 func (m *Matcher) match(t *sparql.Pattern) {
 	fields := [3]uint64{key.Hash(t.Subject), key.Hash(t.Predicate), key.Hash(t.Object)}
-	g := key.Hash(t.Graph)
+	g, w := key.Hash(t.Graph), key.Hash(t.Owner)
 	for mask := range 8 {
 		var f [3]uint64
 		for i := range f {
@@ -214,17 +226,31 @@ func (m *Matcher) match(t *sparql.Pattern) {
 		} else {
 			m.markAll(key.Of(keyInGraph, f[0], f[1], f[2], g), feed.Matched)
 		}
+		switch {
+		case mask&1 != 0: // only patterns with an open subject have an owner
+		case w == 0:
+			m.markAll(key.Of(keyOwner, f[1], f[2]), feed.Matched)
+		default:
+			m.markAll(key.Of(keyOwned, f[1], f[2], w), feed.Matched)
+		}
 	}
 }
 
 // touch marks the queries with a pattern that may match a triple that the event does not show.
 func (m *Matcher) touch(l *feed.Loose) {
-	v := key.Hash(l.Predicate)
+	v, w := key.Hash(l.Predicate), key.Hash(l.Owner)
+	open, verb, last := keyOpenOwned, keyVerbOwned, []uint64{w}
+	if w == 0 {
+		open, verb, last = keyOpenOwner, keyVerbOwner, nil
+	}
 	if v == 0 {
 		m.markAll(key.Of(keyOpen), feed.Possible)
+		m.markAll(key.Of(open, last...), feed.Possible)
 	} else {
-		m.markAll(key.Of(keyVerb, v), feed.Possible)
-		m.markAll(key.Of(keyVerb, 0), feed.Possible)
+		for _, v := range [2]uint64{0, v} {
+			m.markAll(key.Of(keyVerb, v), feed.Possible)
+			m.markAll(key.Of(verb, append([]uint64{v}, last...)...), feed.Possible)
+		}
 	}
 	for _, s := range l.Subjects {
 		for _, i := range m.subject.list(key.Hash(s)) {

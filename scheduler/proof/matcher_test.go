@@ -38,8 +38,14 @@ func randomPattern(r *rand.Rand, open bool) sparql.Pattern {
 	if r.IntN(4) == 0 {
 		p.Graph = graphs[r.IntN(2)]
 	}
-	if !open && r.IntN(5) == 0 {
+	switch {
+	case !open && r.IntN(5) == 0:
 		p.Subject = "_"
+	case open && p.Subject == "" && r.IntN(3) == 0: // a statement of an entity
+		p.Owner, p.Graph = pick(r, false, subjects[:3]...), ""
+	}
+	if !open {
+		p.Owner = pick(r, true, subjects[:3]...)
 	}
 	if !open && r.IntN(5) == 0 {
 		p.Object = "_"
@@ -56,7 +62,7 @@ func randomEvent(r *rand.Rand) feed.Event {
 		e.Removed = append(e.Removed, randomPattern(r, false))
 	}
 	for range r.IntN(3) {
-		l := feed.Loose{Predicate: pick(r, true, verbs...)}
+		l := feed.Loose{Predicate: pick(r, true, verbs...), Owner: pick(r, true, subjects[:3]...)}
 		for range r.IntN(3) {
 			l.Subjects = append(l.Subjects, pick(r, false, subjects...))
 		}

@@ -35,7 +35,6 @@ func ParsePosition(value, datatype string) (feed.Place, error) {
 type Positions struct {
 	seen  []told
 	high  feed.Place // the highest of those that are older than the lag, which all servers include
-	count int
 	since time.Time
 }
 
@@ -45,20 +44,23 @@ type told struct {
 }
 
 const (
-	// trusted is how many positions must have been told before one is believed: several servers that
-	// answer for one address show themselves when their positions go back.
+	// trusted is how many positions an endpoint must have told, ever, before one is believed: several servers
+	// that answer for one address show themselves when their positions go back. Answers until then keep
+	// their positions, which count once it is.
 	trusted = 10
 	// backFor is how long an address is believed to have several servers.
 	backFor = 24 * time.Hour
 )
 
 // Take adds a position that was told, and returns the one that holds for answers from now on, zero
-// if none does yet. If several servers answer, that is the smallest that was told within lag. A position that
-// is smaller than one told before that is of other data.
+// if none does yet. If several servers answer, that is the smallest that was told within lag; what was placed
+// before that was known does not count any more. A position that is smaller than one told before that is of
+// other data.
 func (s *Positions) Take(e *Endpoint, p feed.Place, now time.Time, lag time.Duration) feed.Place {
-	if s.count++; s.since.IsZero() {
+	if s.since.IsZero() {
 		s.since = now
 	}
+	single := now.Sub(e.Back) >= backFor
 	least, kept := p, s.seen[:0]
 	for _, x := range s.seen {
 		if now.Sub(x.at) > max(lag, time.Minute) {
@@ -80,8 +82,12 @@ func (s *Positions) Take(e *Endpoint, p feed.Place, now time.Time, lag time.Dura
 		least, kept, s.high = p, kept[:0], feed.Place{}
 	}
 	s.seen = append(kept, told{now, p})
-	switch several := now.Sub(e.Back) < backFor; {
-	case s.count < trusted, several && now.Sub(s.since) < lag:
+	several := now.Sub(e.Back) < backFor
+	if several && single {
+		e.Rebuilt++
+	}
+	switch {
+	case several && now.Sub(s.since) < lag:
 		return feed.Place{}
 	case several:
 		return least

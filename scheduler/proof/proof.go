@@ -18,11 +18,16 @@ type Endpoint struct {
 	Wrong *Wrong    `json:"wrong,omitempty"`
 	// Back is when its position last went back: several servers answer for it.
 	Back time.Time `json:"back,omitzero"`
-	// Rebuilt counts how often its position was smaller than one that is older than its lag: its data are
-	// other ones now, and earlier answers prove nothing.
+	// Rebuilt counts how often its earlier positions have become worth nothing, so that earlier answers prove
+	// nothing: a position was smaller than one that is older than its lag, so its data are other ones now, or
+	// it was shown for the first time that several servers answer.
 	Rebuilt uint64 `json:"rebuilt,omitempty"`
 	// Lags are the delays after which events showed in an answer, the newest last.
 	Lags []time.Duration `json:"lags,omitempty"`
+	// Told is how many positions it has told, as far as that matters.
+	Told int `json:"told,omitempty"`
+	// ToldAt identifies its settings when it told them: after an edit it may be another server.
+	ToldAt uint64 `json:"told_at,omitempty"`
 	// Failing is why its position is not known.
 	Failing string `json:"failing,omitempty"`
 }
@@ -50,6 +55,7 @@ type View struct {
 	Endpoint Endpoint
 	Now      time.Time
 
+	tells    bool   // the endpoint tells its position
 	settings uint64 // of the endpoint
 	of       uint64 // what positions belong to, see feed.Before
 }
@@ -58,6 +64,7 @@ type View struct {
 func NewView(e registry.Endpoint, f Feed, number uint64, recorded Endpoint, now time.Time) *View {
 	v := &View{Name: e.Feed, Feed: f, Member: number > 0 && f.Members[e.Name] == number, Endpoint: recorded, Now: now}
 	h := fnv.New64a()
+	v.tells = e.PositionQuery() != ""
 	e = e.WithDefaults() // an error is one of encoding, which settings do not have
 	json.NewEncoder(h).Encode([]any{e.RequestSettings(), e.Feed, e.PositionQuery(), e.Lag})
 	v.settings = h.Sum64()
@@ -128,10 +135,27 @@ func (v *View) Refusal() string {
 		return "the feed has been silent since " + when(f.Heard)
 	case v.Now.Sub(f.Head.Time) > f.Silence:
 		return "the feed is behind: what it tells ends at " + when(f.Head.Time)
+	case v.Untrusted():
+		return fmt.Sprintf("the endpoint has told its position %d times: after %d it is known whether several servers answer",
+			v.Endpoint.Told, trusted)
 	case v.Endpoint.Failing != "":
 		return "the endpoint's position is not known: " + v.Endpoint.Failing
 	}
 	return ""
+}
+
+// Untrusted reports whether the endpoint has to tell its position more often before it is believed.
+func (v *View) Untrusted() bool {
+	return v.tells && (v.Endpoint.Told < trusted || v.Endpoint.ToldAt != v.settings)
+}
+
+// Tell counts positions that the endpoint has told.
+func (v *View) Tell(n int) {
+	e := &v.Endpoint
+	if e.ToldAt != v.settings {
+		e.Told, e.ToldAt = 0, v.settings
+	}
+	e.Told = min(e.Told+n, trusted)
 }
 
 func wrongQuery(w *Wrong) string {
@@ -170,15 +194,60 @@ func (v *View) known(b feed.Before) bool {
 	return !base.Time.Add(v.Feed.Disorder).After(b.Assumed)
 }
 
+// gapAfter returns the place from which on events are not known that an answer may not include: that is where
+// the first gap after it begins. It is zero if none is missing. ok is false if it is not known which are missing.
+func (v *View) gapAfter(b feed.Before) (gap feed.Place, ok bool) {
+	if v.known(b) {
+		return gap, true
+	}
+	for _, s := range v.Feed.Earlier {
+		w := *v
+		w.Feed.Base, w.Feed.Head = s.Base, s.End
+		w.Feed.Head.Offset--
+		if w.known(b) && !v.Includes(b, s.End) {
+			return s.End, true
+		}
+	}
+	return gap, false
+}
+
+// Until returns the first event that an answer is not known to include and that reached the query, or that is
+// missing: the result is true for the endpoint's data as long as these do not include it. It is zero if there is
+// none. ok is false if it is not known which is the first.
+func (v *View) Until(t Touch, b feed.Before) (first feed.Place, ok bool) {
+	if v.Refusal() != "" || t.Feed != v.Name || t.Open || !v.Knows(b) {
+		return first, false
+	}
+	first, ok = v.gapAfter(b)
+	if !ok || t.Dropped != (feed.Place{}) && !v.showsPlace(t, b, t.Dropped) {
+		return feed.Place{}, false
+	}
+	found := v.Shows(t, b)
+	for _, p := range t.Recent {
+		if v.showsPlace(t, b, p) {
+			continue
+		}
+		if found = true; first == (feed.Place{}) || earlier(p, first) {
+			first = p
+		}
+	}
+	return first, found
+}
+
+// earlier reports whether a place is before another one of the same numbers.
+func earlier(a, b feed.Place) bool {
+	if a.Offset > 0 && b.Offset > 0 {
+		return a.Offset < b.Offset
+	}
+	return a.Time.Before(b.Time)
+}
+
 // Holds reports whether no event reached the query since its answer, as far as is known, so that
 // it need not be asked.
 func (v *View) Holds(t Touch, b feed.Before) bool { return v.Refusal() == "" && v.why(t, b) == "" }
 
-// HoldsUntil reports whether the result is true for the endpoint's data as long as these do not
-// include an event, which is the first one that reached the query after its answer.
-func (v *View) HoldsUntil(first feed.Place, t Touch, b feed.Before) bool {
-	return v.Refusal() == "" && t.Feed == v.Name && !t.Open && v.Knows(b) && v.known(b) && !v.Includes(b, first) && first != feed.Place{}
-}
+// Settled reports whether no event reached the query since its answer, if the feed can be believed.
+func (v *View) Settled(t Touch, b feed.Before) bool { return v.why(t, b) == "" }
 
 // Armed reports whether an event has matched the query that no answer is known to include.
 func (v *View) Armed(t Touch, b feed.Before) bool {
@@ -194,35 +263,68 @@ func (v *View) showsPlace(t Touch, b feed.Before, p feed.Place) bool {
 	return v.Includes(b, p) || t.Feed == v.Name && t.Numbering < v.Feed.Numbering && v.Knows(b) && v.known(b)
 }
 
+// The causes for which an endpoint with a feed is asked for a query.
+const (
+	First     = "first"     // it has no answer
+	Refresh   = "refresh"   // somebody wants one
+	Audit     = "audit"     // it is proved, and asked to check that
+	Refused   = "refused"   // nothing is proved at the endpoint, see View.Refusal
+	Unplaced  = "unplaced"  // the position before its answer is not known, or is of other data
+	Matched   = "matched"   // an event matched it
+	Possible  = "possible"  // an event may have changed it
+	Open      = "open"      // its result can change without an event
+	Missing   = "missing"   // its answer may be from before a gap of the feed
+	Staleness = "staleness" // the feed ends before its max_staleness
+)
+
+// Causes lists them.
+func Causes() []string {
+	return []string{First, Refresh, Audit, Refused, Unplaced, Matched, Possible, Open, Missing, Staleness}
+}
+
+// Cause is why a query is not proved, one of Causes, empty if it is.
+func (v *View) Cause(t Touch, b feed.Before) string {
+	if v.Refusal() != "" {
+		return Refused
+	}
+	cause, _ := v.reason(t, b)
+	return cause
+}
+
 // why is why a query is not proved, although something can be.
 func (v *View) why(t Touch, b feed.Before) string {
+	_, why := v.reason(t, b)
+	return why
+}
+
+func (v *View) reason(t Touch, b feed.Before) (cause, why string) {
 	switch {
 	case t.Feed != v.Name:
-		return "it is new to the feed"
+		return Unplaced, "it is new to the feed"
 	case !b.Known():
-		return "it has no answer since the feed is read"
+		return Unplaced, "it has no answer since the feed is read"
 	case t.Open:
-		return "its result can change without an event"
+		return Open, "its result can change without an event"
 	case b.Of != v.of:
-		return "its answer is from before the endpoint was edited, its data were replaced, or the feed began again"
+		return Unplaced, "its answer is from before the endpoint was edited, its data were replaced, or the feed began again"
 	case b.Offset > 0 && v.Feed.Mixed:
-		return "the endpoint's position is a number, and the feed has several topics: set topic of the feed"
+		return Refused, "the endpoint's position is a number, and the feed has several topics: set topic of the feed"
 	case b.Offset > 0 && v.Feed.Head.Offset == 0:
-		return "the endpoint's position is a number, and the feed does not count its events"
+		return Refused, "the endpoint's position is a number, and the feed does not count its events"
 	case v.Armed(t, b):
-		return "an event has matched it, and no answer is known to include that"
+		return Matched, "an event has matched it, and no answer is known to include that"
 	case !v.Shows(t, b):
-		return "an event may have changed it, or it is new to the feed, and no answer is known to include that"
+		return Possible, "an event may have changed it, or it is new to the feed, and no answer is known to include that"
 	case !v.known(b):
 		if b.Offset > v.Feed.Head.Offset+1 {
-			return "the endpoint's position is beyond the last event that the feed has told"
+			return Missing, "the endpoint's position is beyond the last event that the feed has told"
 		}
 		if v.Feed.Missing != "" {
-			return "events are missing: " + v.Feed.Missing
+			return Missing, "events are missing: " + v.Feed.Missing
 		}
-		return "its answer may show data from before the feed was read"
+		return Missing, "its answer may show data from before the feed was read"
 	}
-	return ""
+	return "", ""
 }
 
 // Proof says what is proved about a result. open is why the query cannot be proved at all, empty
