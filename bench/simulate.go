@@ -26,6 +26,7 @@ type Setup struct {
 	Ring     bool          // estimate from the last 63 executions, as the live loop does
 	Merge    string        // registry.Endpoint.Merge; empty is off
 	Signals  *Signals      // a noisy feed, nil = none
+	Warm     bool          // begin with what the policy has learnt in a run before, as after an import
 }
 
 // A Row is the result of a simulation.
@@ -36,6 +37,7 @@ type Row struct {
 	Rule     string         `json:"rule"`
 	Merge    string         `json:"merge,omitempty"`
 	Signals  *Signals       `json:"signals,omitempty"`
+	Warm     bool           `json:"warm,omitempty"`
 	Bound    int            `json:"bound,omitempty"` // Simulator.Bound, set by RunAll
 	Metrics
 	// Slots lists the complete executions of each slot in order. Cuts lists slot and
@@ -79,7 +81,8 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	row := Row{Policy: s.Policy, Params: params(p), BudgetMS: s.Budget.Milliseconds(), Rule: s.Rule, Merge: s.Merge, Signals: s.Signals}
+	row := Row{Policy: s.Policy, Params: params(p), BudgetMS: s.Budget.Milliseconds(), Rule: s.Rule, Merge: s.Merge,
+		Signals: s.Signals, Warm: s.Warm}
 	y := newTally(w, s.Budget)
 	y.merges = s.merges()
 	c := plan.ReplayConfig{
@@ -99,6 +102,12 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 			y.reports = reports
 		}
 	}
+	if s.Warm && !policy.NeedsOracle(p) {
+		if c.Queries, err = w.warm(ctx, c); err != nil {
+			return Row{}, err
+		}
+		c.Lead = time.Hour
+	}
 	c.Policy = policy.Foresee(p, y.oracle)
 	r, err := plan.NewReplay(c)
 	if err != nil {
@@ -115,6 +124,25 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 	}
 	row.Metrics, row.Detail = y.finish()
 	return row, nil
+}
+
+// warm returns the queries with what a replay of the whole trace finds out about them.
+func (w *Simulator) warm(ctx context.Context, c plan.ReplayConfig) ([]registry.Query, error) {
+	r, err := plan.NewReplay(c)
+	if err != nil {
+		return nil, err
+	}
+	for range w.t.Revisions {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		r.Slot(func(plan.Played) {})
+	}
+	queries := slices.Clone(w.queries)
+	for i, e := range r.Entries() {
+		queries[i].Learnt = queries[i].Learnt.Plus(e.Stats.Changes, e.Stats.Executions-1, float64(e.Stats.Last)/24)
+	}
+	return queries, nil
 }
 
 func (w *Simulator) slot(r *plan.Replay, y *tally, row *Row, schedule bool) {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/bench/trace"
+	"github.com/freshet/freshet/bench/trace/tracetest"
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
@@ -148,5 +149,24 @@ func TestJaccard(t *testing.T) {
 		if got := jaccard(c.a, c.b); got != c.want {
 			t.Errorf("%v, %v: %g, want %g", c.a, c.b, got, c.want)
 		}
+	}
+}
+
+// A policy that begins with what it has learnt before finds more in a scarce budget.
+func TestWarm(t *testing.T) {
+	tr, err := trace.Generate(t.Context(), tracetest.Small(200, 120), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, found := NewSimulator(tr), map[bool]int{}
+	for _, warm := range []bool{false, true} {
+		row, err := w.Run(t.Context(), Setup{Policy: "hybrid", Budget: 200 * time.Millisecond, Rule: plan.RuleStrict, Warm: warm})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[warm] = row.Relevant
+	}
+	if found[true] < found[false]*21/20 {
+		t.Errorf("%d changes found, and %d with a warm start", found[false], found[true])
 	}
 }

@@ -30,12 +30,36 @@ type Query struct {
 	// Refreshes counts the requests to run in the next slot. One is pending while
 	// the scheduler has served fewer.
 	Refreshes uint64 `json:"refreshes,omitempty"`
+	// Learnt is what was known about its changes before its first execution here, nil if nothing.
+	Learnt *Learnt `json:"learnt,omitempty"`
 	// Merged marks the query of a request for several registered queries. It is not
 	// registered itself.
 	Merged bool `json:"-"`
 	// Beside marks a request that is about no query, such as for the endpoint's position. Its answers say nothing
 	// about the health of the endpoint, except that this asks to wait.
 	Beside bool `json:"-"`
+}
+
+// A Learnt says how often a query was executed elsewhere, and how often its result had changed
+// since the execution before.
+type Learnt struct {
+	Changes    uint64  `json:"changes"`
+	Executions uint64  `json:"executions"` // without the first one
+	Days       float64 `json:"days"`       // from the first one to the last
+	Source     string  `json:"source,omitempty"`
+}
+
+// Plus adds executions to those that l counts, and returns nil if there are none. The query has been
+// registered for some days, which include those of l. l may be nil.
+func (l *Learnt) Plus(changes, executions uint64, days float64) *Learnt {
+	sum := Learnt{Changes: changes, Executions: executions, Days: days}
+	if l != nil {
+		sum = Learnt{l.Changes + changes, l.Executions + executions, max(l.Days, days), l.Source}
+	}
+	if sum.Executions == 0 || sum.Days <= 0 {
+		return nil
+	}
+	return &sum
 }
 
 // A Warning says what may surprise about a query.

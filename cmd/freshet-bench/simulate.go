@@ -20,7 +20,7 @@ func simulateCommand(w *cli.Env) *cobra.Command {
 	var budgets, merges []string
 	var timeout time.Duration
 	var noise []float64
-	var schedule, asJSON, asCSV, ring bool
+	var schedule, asJSON, asCSV, ring, warm bool
 	c := &cobra.Command{
 		Use: "simulate", Short: "Run policies over a trace", Args: cobra.NoArgs,
 		Long: `Runs policies over a trace with the planner and the statistics of the server, and
@@ -32,6 +32,10 @@ below the table say what no schedule of requests for one query each exceeds.
 
 With --signals, a feed reports changes: it misses some, and some of its reports are
 false. Live policies get them as hints, and signals knows how noisy they are.
+
+With --warm, a policy that learns knows how often each query was executed in a run
+over the same trace, how often it had changed, and in how many days, as after an
+export and import.
 
 With --merge, queries of a template are asked together, as the server does it, in
 traces that have templates; generated and recorded ones do. Each mode has its rows.
@@ -61,7 +65,7 @@ The policies:
 				if len(noise) > 0 {
 					setups[i].Signals = &bench.Signals{Miss: noise[0], Lie: noise[1]}
 				}
-				setups[i].Timeout, setups[i].Schedule, setups[i].Ring = timeout, schedule, ring
+				setups[i].Timeout, setups[i].Schedule, setups[i].Ring, setups[i].Warm = timeout, schedule, ring, warm
 			}
 			t, err := loadTrace(trace)
 			if err != nil {
@@ -94,6 +98,7 @@ The policies:
 		"reports that are false")
 	f.BoolVar(&schedule, "schedule", false, "add the executions of each slot, with --json")
 	f.BoolVar(&ring, "ring", false, "estimate from the last 63 executions, as the server does, instead of from all")
+	f.BoolVar(&warm, "warm", false, "begin with what the policy has learnt in a run over the same trace, as after export and import")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	f.BoolVar(&asCSV, "csv", false, "print CSV")
 	return c

@@ -111,7 +111,7 @@ func exportCommand(w *cli.Env, open withStore) *cobra.Command {
 	return &cobra.Command{Use: "export", Short: "Print endpoints, tokens, registrations, profiles and alert rules, one JSON " +
 		"object a line", Args: cobra.NoArgs,
 		Long: `Prints what was configured and registered: endpoints, tokens (their hashes), queries with
-their holders, profiles, and alert rules. The output contains the secrets of endpoints and of the
+their holders and how often their results changed, profiles, and alert rules. The output contains the secrets of endpoints and of the
 webhooks of rules. It contains neither results nor history nor alerts nor subscriptions, such as webhooks,
 receivers of people and e-mail of visitors; use 'freshet backup' for those. Standard error says how many
 subscriptions are left out. Rules whose query was released are left out, too.`,

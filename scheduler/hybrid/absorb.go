@@ -24,6 +24,10 @@ func (Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*pol
 			continue // its first execution
 		}
 		b := readEstimate(c.Stats.State)
+		if isFirst(c) && c.Query.Learnt != nil {
+			known := start(c.Query.Learnt, m.Lead)
+			b.w, b.mean = known.w, known.mean
+		}
 		changed := b.sample == foundChange
 		if changed {
 			found++

@@ -16,6 +16,9 @@ import (
 // the policy has learnt that queries change together (state.go). The rates
 // determine what an execution is worth now, per second (worth.go).
 //
+// What an import says about a query's executions elsewhere counts as if they had been here
+// (rates.go).
+//
 // Queries that change often take longer than most, because they read much. So those
 // that take more than four times the mean run soon after their registration, and the
 // others when nothing known to change is worth more, or when they have waited. One early

@@ -44,7 +44,7 @@ type row struct {
 	changed   uint64
 	cells     int32
 	pending   bool   // its state has a pending sample
-	known     bool   // it has a state
+	known     bool   // it has a state, or something was learnt about it elsewhere
 	due       uint64 // the deadline, 0 = none
 	worth     float64
 }
@@ -54,8 +54,9 @@ type row struct {
 // so it goes to the queries that have waited longest.
 func (p Policy) Rank(m policy.Moment, all []*policy.Candidate) policy.Ranking {
 	t := tableOf(m)
+	t.moment, t.wait = m, p.wait()
 	t.read(m, all)
-	t.view, t.moment, t.wait = newView(m), m, p.wait()
+	t.view = newView(m)
 	t.evaluate()
 	if !m.Turned {
 		t.price = t.levels.price(t.wait, m.Budget)
@@ -101,8 +102,13 @@ func (t *table) read(m policy.Moment, all []*policy.Candidate) {
 
 func (t *table) set(i int) {
 	c := t.all[i]
-	t.rows[i], t.weights[i] = rowOf(c, &t.first), t.first.w
-	if t.rows[i].known {
+	first := &t.first
+	if c.Query.Learnt != nil {
+		known := start(c.Query.Learnt, t.moment.Lead)
+		first = &known
+	}
+	t.rows[i], t.weights[i] = rowOf(c, first), first.w
+	if len(c.Stats.State) == estimateSize {
 		copy(t.weights[i][:], c.Stats.State)
 	}
 }
@@ -111,6 +117,7 @@ func (t *table) set(i int) {
 func rowOf(c *policy.Candidate, first *rateEstimate) row {
 	r := row{
 		last: c.Stats.Last, overdue: c.Overdue, staleness: c.MaxStaleness, cost: c.Estimate, seconds: seconds(c), mean: first.mean,
+		known: c.Query.Learnt != nil,
 	}
 	if s := c.Stats.State; len(s) == estimateSize {
 		r.known, r.pending = true, isPending(s)
@@ -271,6 +278,9 @@ func (t *table) learnsFrom(i int) (x policy.Evidence, ok bool) {
 // Inputs returns the numbers that determine one query's place.
 func (p Policy) Inputs(m policy.Moment, r policy.Ranking, c *policy.Candidate) map[string]float64 {
 	v, b := newView(m), readEstimate(c.Stats.State)
+	if len(c.Stats.State) == 0 {
+		b = start(c.Query.Learnt, m.Lead)
+	}
 	in := map[string]float64{
 		"last": float64(c.Stats.Last), "rate_per_slot": b.mean, "excitation": b.x, "last_change": float64(b.changed),
 		"live_slots": max(0, v.now-v.calendar.clock(c.Stats.Last)), "hazard": v.ratio[v.cellOf(b.mean, b.changed)],

@@ -2,7 +2,9 @@ package hybrid
 
 import (
 	"math"
+	"time"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -44,6 +46,44 @@ func prior() rateEstimate {
 	b.mean = b.rate()
 	return b
 }
+
+// start is the estimate before the first sample: the prior, and what was learnt elsewhere, as if
+// those executions had come at equal intervals. So the likelihood of n changes in m executions t slots
+// apart is (1 − e^(−λt))^n·e^(−λt(m−n)). More than mostLearnt executions count as so many,
+// since rates drift. It is the prior if nothing was learnt or if there is no grid.
+//
+// Source: J. Cho, H. Garcia-Molina, "Estimating frequency of change", 2003, regular access.
+func start(k *registry.Learnt, lead time.Duration) rateEstimate {
+	b := prior()
+	if k == nil || lead <= 0 || k.Executions == 0 || !(k.Days > 0) {
+		return b
+	}
+	m := float64(k.Executions)
+	n, apart := min(float64(k.Changes), m), k.Days*24*float64(time.Hour)/float64(lead)/m
+	part, most, rate := min(1, mostLearnt/m), math.Inf(-1), policy.LowestRate
+	var log [rates]float64
+	for i, w := range b.w {
+		e := -rate * apart
+		log[i] = math.Log(w) + part*(n*math.Log(-math.Expm1(e))+e*(m-n))
+		most = max(most, log[i])
+		rate *= 2
+	}
+	sum := 0.0
+	for i := range b.w {
+		b.w[i] = max(math.Exp(log[i]-most), 1e-12)
+		sum += b.w[i]
+	}
+	for i := range b.w {
+		b.w[i] /= sum
+	}
+	b.mean = b.rate()
+	return b
+}
+
+const mostLearnt = 32
+
+// isFirst reports whether a query's pending sample is its first.
+func isFirst(c *policy.Candidate) bool { return c.Stats.Executions == 2 }
 
 func readEstimate(state []float64) rateEstimate {
 	if len(state) != estimateSize {

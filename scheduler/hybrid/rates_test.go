@@ -1,10 +1,15 @@
 package hybrid
 
 import (
+	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A sample updates the estimate by Bayes' rule.
@@ -115,5 +120,48 @@ func TestLearnTrust(t *testing.T) {
 	e = &endpointState{}
 	if e.learnTrust(0, []witness{{p: 0.9}}); e.trust != 0 {
 		t.Errorf("one witness alone proves %g", e.trust)
+	}
+}
+
+// What was learnt elsewhere puts a query in its place before it has a state, and the first sample
+// adds to it.
+func TestLearntElsewhere(t *testing.T) {
+	p := Default()
+	known := func(changes, executions uint64, days float64) *policy.Candidate {
+		c := &policy.Candidate{Query: registry.Query{ID: fmt.Sprint("q", changes, "-", executions)}, Median: time.Second, Estimate: time.Second}
+		if executions > 0 {
+			c.Query.Learnt = &registry.Learnt{Changes: changes, Executions: executions, Days: days}
+		}
+		c.Stats.Complete(p, policy.Sample{Slot: 1, Elapsed: time.Second})
+		return c
+	}
+	often, never, new := known(60, 240, 10), known(0, 240, 10), known(0, 0, 0)
+	m := policy.Moment{Slot: 2, Budget: 10 * time.Second, Lead: time.Hour}
+	r := p.Rank(m, []*policy.Candidate{new, never, often})
+	if k := r.Keys; k[2].Value >= k[0].Value || k[0].Value >= k[1].Value {
+		t.Errorf("keys %v of new, never and often", r.Keys)
+	}
+	// 60 of 240 executions in 240 slots: −ln(1 − 60/240) changes a slot.
+	if rate := p.Inputs(m, r, often)["rate_per_slot"]; rate < 0.2 || rate > 0.4 {
+		t.Errorf("%g changes a slot, want about 0.29", rate)
+	}
+	// Six changes in four-day gaps.
+	if b := start(&registry.Learnt{Changes: 6, Executions: 10, Days: 40}, time.Hour); b.mean < 0.004 || b.mean > 0.02 {
+		t.Errorf("%g changes a slot, want about 0.0095", b.mean)
+	}
+	// A lead of two hours is two slots in one.
+	if a, b := start(often.Query.Learnt, time.Hour).mean, start(often.Query.Learnt, 2*time.Hour).mean; b < 1.5*a || b > 2.5*a {
+		t.Errorf("%g changes an hour, %g in two", a, b)
+	}
+	for _, c := range []*policy.Candidate{often, new} {
+		c.Stats.Complete(p, policy.Sample{Slot: 2, Elapsed: time.Second})
+		l := p.Absorb(m, []*policy.Candidate{c}, func(*policy.Candidate) []*policy.Candidate { return nil })
+		c.SetState(l.States[0].State)
+	}
+	if a, b := readEstimate(often.Stats.State).mean, readEstimate(new.Stats.State).mean; a < 0.1 || b > 0.05 {
+		t.Errorf("after one execution without a change: %g and %g changes a slot", a, b)
+	}
+	if a, b := start(nil, time.Hour), start(often.Query.Learnt, 0); a != prior() || b != prior() {
+		t.Error("without a grid or without executions elsewhere the prior does not stand")
 	}
 }

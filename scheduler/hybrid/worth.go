@@ -17,7 +17,7 @@ type view struct {
 	ratio  [cells]float64
 	leave  [cells][rates]float64 // 1 − e^(−rλ)
 	most   float64               // the highest ratio
-	first  rateEstimate          // estimate for queries without a state
+	lead   time.Duration
 	learn  [costClasses][rates]float64
 }
 
@@ -65,7 +65,7 @@ func knowing(seconds, yield, slots float64) (worth [rates]float64) {
 
 // past makes a view that lacks the fields which only worth needs.
 func past(m policy.Moment) *view {
-	v := &view{endpointState: readState(m.Shared), turned: m.Turned, first: prior()}
+	v := &view{endpointState: readState(m.Shared), turned: m.Turned, lead: m.Lead}
 	v.calendar = v.endpointState.calendar()
 	v.start = v.calendar.clock(m.Slot - min(m.Slot, 1))
 	v.now = v.start + v.next()
@@ -132,12 +132,13 @@ func (v *view) prospect(c *policy.Candidate) prospect {
 	if isPending(state) {
 		state = v.taken(state, last)
 	}
-	p := prospect{w: &v.first.w}
-	mean, changed := v.first.mean, uint64(0)
+	first := start(c.Query.Learnt, v.lead)
+	p := prospect{w: &first.w}
+	mean, changed := first.mean, uint64(0)
 	if len(state) == estimateSize {
 		p.w, mean, p.x, changed = (*[rates]float64)(state), state[rates], state[rates+1], uint64(state[rates+2])
 	}
-	if changed == 0 && len(state) == estimateSize {
+	if changed == 0 && (len(state) == estimateSize || c.Query.Learnt != nil) {
 		p.learn = &v.learn[costClass(seconds(c))]
 	}
 	p.tau = max(0, v.now-v.calendar.clock(last))

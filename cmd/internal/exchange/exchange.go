@@ -24,7 +24,8 @@ type Line struct {
 	Rule     *registry.Rule     `json:"rule,omitempty"`
 }
 
-// Export calls put for each object of a store: endpoints, tokens, queries, profiles, and the rules of queries.
+// Export calls put for each object of a store: endpoints, tokens, queries with how often they changed,
+// profiles, and the rules of queries.
 func Export(db *store.DB, put func(Line) error) error {
 	endpoints, err := db.Endpoints.Endpoints()
 	if err != nil {
@@ -46,7 +47,17 @@ func Export(db *store.DB, put func(Line) error) error {
 	}
 	err = eachPage(func(cursor string) ([]registry.ListedQuery, string, error) {
 		return db.Catalog.List(registry.QueryFilter{}, cursor, 500)
-	}, func(q registry.ListedQuery) error { return put(Line{Query: &q.Query}) })
+	}, func(l registry.ListedQuery) error {
+		q := l.Query
+		s, err := db.Catalog.Stats(q.ID)
+		if err != nil && !errors.Is(err, registry.ErrNotFound) {
+			return err
+		}
+		if s.Executions > 1 {
+			q.Learnt = q.Learnt.Plus(s.Changes, s.Executions-1, s.CheckedAt.Sub(q.CreatedAt).Hours()/24)
+		}
+		return put(Line{Query: &q})
+	})
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,15 @@ package exchange
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/store"
 )
 
@@ -92,5 +97,74 @@ func TestImportAnalyses(t *testing.T) {
 	got, err := db.Queries.Query(q.ID)
 	if err != nil || got.Form != q.Form || got.Limit != 3 || len(got.Constants) != 0 || got.Pause == nil || got.Paused() == nil {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// An export says how often each query was executed and had changed, and an import keeps it.
+func TestLearnt(t *testing.T) {
+	db, err := store.Open(t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	reg, err := registry.Open(registry.Config{Queries: db.Queries, Endpoints: db.Endpoints})
+	if err != nil {
+		t.Fatal(err)
+	}
+	city := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/"}.WithDefaults()
+	if err := reg.ApplyFile([]registry.Endpoint{city}, nil); err != nil {
+		t.Fatal(err)
+	}
+	caller := registry.Caller{Name: "a", Role: registry.RoleApp}
+	q, _, err := reg.Register(caller, registry.Registration{Endpoint: "city", Text: "SELECT ?s { ?s ?p ?o } LIMIT 3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := diff.NewBuilder(diff.Ask, diff.Options{})
+	if err := b.SetBoolean(true); err != nil {
+		t.Fatal(err)
+	}
+	now, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := scheduler.Outcome{Query: q.ID, Result: now, Delta: diff.Compare(nil, now), Checked: q.CreatedAt.Add(48 * time.Hour)}
+	o.Stats = policy.Stats{Last: 1, Executions: 41, Changes: 6, Hash: now.Hash(), CheckedAt: o.Checked}
+	if _, err := db.Ledger.Record("city", scheduler.Batch{Space: 1, Outcomes: []scheduler.Outcome{o}}); err != nil {
+		t.Fatal(err)
+	}
+	export := func(db *store.DB) (text string, learnt *registry.Learnt) {
+		err := Export(db, func(l Line) error {
+			if l.Query != nil {
+				learnt = l.Query.Learnt
+			}
+			b, err := json.Marshal(l)
+			text += string(b) + "\n"
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text, learnt
+	}
+	want := registry.Learnt{Changes: 6, Executions: 40, Days: 2}
+	text, learnt := export(db)
+	if learnt == nil || *learnt != want {
+		t.Fatalf("%+v in\n%s", learnt, text)
+	}
+	other, err := store.Open(t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if n, err := Import(other, strings.NewReader(text), io.Discard); err != nil || n.Refused > 0 {
+		t.Fatal(n, err)
+	}
+	again, err := other.Queries.Query(q.ID)
+	if err != nil || again.Learnt == nil || *again.Learnt != want {
+		t.Errorf("%+v, %v", again.Learnt, err)
+	}
+	if same, _ := export(other); same != text {
+		t.Errorf("exported again:\n%s\nwant\n%s", same, text)
 	}
 }
