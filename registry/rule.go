@@ -43,7 +43,7 @@ type Quiet struct {
 	Zone   string `json:"zone,omitempty"`   // time zone of the times, such as Europe/Berlin; UTC if left out
 	Hours  string `json:"quiet,omitempty"`  // no message then, such as 22:00-07:00
 	Most   string `json:"most,omitempty"`   // messages in an hour
-	Repeat string `json:"repeat,omitempty"` // how long after a message those of alerts that still fire come again, such as 4h
+	Repeat string `json:"repeat,omitempty"` // how often alerts that still fire are told again, such as 4h
 }
 
 // MarshalJSON implements json.Marshaler.

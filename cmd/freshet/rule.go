@@ -198,8 +198,8 @@ var quietFlags = []option{
 	{name: "zone", value: "", usage: "with --notify or --email: time zone of the times, e.g. Europe/Berlin (default UTC)", member: "-"},
 	{name: "quiet", value: "", usage: "with --notify or --email: hours without messages, e.g. 22:00-07:00", member: "-"},
 	{name: "most", value: "", usage: "with --notify or --email: the largest number of messages in an hour", member: "-"},
-	{name: "repeat", value: "", usage: "with --notify, --email or --webhook: send what still fires again, e.g. 4h after the " +
-		"last message", member: "-"},
+	{name: "repeat", value: "", member: "-",
+		usage: "with --notify, --email or --webhook: send what still fires again and again, e.g. every 4h"},
 }
 
 // ruleLabels adds the labels of a rule.

@@ -122,6 +122,7 @@ func (e *Engine) replace(was, x *entry) {
 		for _, id := range was.receivers {
 			if e.receivers.remove(id, was) {
 				delete(e.repeated, id)
+				delete(e.reminders, id)
 			}
 		}
 	}

@@ -32,10 +32,7 @@ var _ = func() *kind {
 
 func checkService(name string) func(*Options, string) (string, error) {
 	return func(o *Options, address string) (string, error) {
-		k, complete, err := service.Find(name, address)
-		if err == nil {
-			complete, err = service.Signed(k, complete, o.PushKey)
-		}
+		_, complete, err := service.Find(name, address)
 		if err == nil {
 			_, err = o.Guard.Check(service.Base(complete))
 		}
@@ -67,7 +64,7 @@ func (o *Options) words(list []registry.AlertMessage) service.Message {
 	}
 	list = o.named(newest(list))
 	first := &list[0]
-	m := service.Message{ID: id, At: first.At, Link: o.pageOf(list), State: registry.AlertResolved, From: o.PublicURL}
+	m := service.Message{ID: id, At: first.At, Link: o.pageOf(list), State: registry.AlertResolved, From: o.PublicURL, Key: o.PushKey}
 	for i := range list {
 		if list[i].State == registry.AlertFiring {
 			m.State = registry.AlertFiring

@@ -45,7 +45,7 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) (deliver.
 		return deliver.Step{}, nil
 	}
 	if !k.repeats {
-		return t.remind(s, k, rules, at, now)
+		return t.remind(s, k, rules, now)
 	}
 	if !known && s.LastDelivery != nil {
 		at = *s.LastDelivery
@@ -72,10 +72,16 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) (deliver.
 	}}}, nil
 }
 
-// remind returns the call that tells again what fires, if the receiver asks for it: so long after it was first told that something
-// fires, or was last reminded, whatever other messages it gets. The time is stored, so the next reminder comes in time after a
-// restart. given is when the last one was given up, the zero time if none was.
-func (t Target) remind(s *registry.Subscription, k *kind, rules []string, given, now time.Time) (deliver.Step, error) {
+// A reminder is one in several messages that is under way.
+type reminder struct {
+	due  time.Time
+	told map[string]bool // the alerts that need no message any more
+}
+
+// remind returns the call that tells again what fires, if the receiver asks for it: so long after it was first told that
+// something fires, or was last reminded, whatever other messages it gets. The time is stored, so the next reminder comes in
+// time after a restart, and one that was under way comes again with the same ids.
+func (t Target) remind(s *registry.Subscription, k *kind, rules []string, now time.Time) (deliver.Step, error) {
 	quiet, err := service.ReadQuiet(s.To.Quiet)
 	if err != nil || quiet.Repeat == 0 {
 		return deliver.Step{}, nil // an edit refuses such settings
@@ -83,9 +89,6 @@ func (t Target) remind(s *registry.Subscription, k *kind, rules []string, given,
 	at := s.CreatedAt // a new receiver of what fires already is told at once
 	if told := cmp.Or(s.Reminded, s.LastDelivery); told != nil {
 		at = told.Add(quiet.Repeat)
-	}
-	if next := given.Add(quiet.Repeat); !given.IsZero() && next.After(at) {
-		at = next
 	}
 	if at.After(now) && at.Before(now.Add(2*quiet.Repeat)) {
 		return deliver.Step{At: at}, nil
@@ -97,45 +100,53 @@ func (t Target) remind(s *registry.Subscription, k *kind, rules []string, given,
 	if err != nil || len(list) == 0 {
 		return deliver.Step{At: now.Add(quiet.Repeat)}, err
 	}
+	t.mu.Lock()
+	r := t.reminders[s.ID]
+	if r == nil || !r.due.Equal(at) {
+		r = &reminder{at, map[string]bool{}}
+		t.reminders[s.ID] = r
+	}
+	list = slices.DeleteFunc(list, func(m registry.AlertMessage) bool { return r.told[about(&m)] })
+	t.mu.Unlock()
+	if len(list) == 0 { // the others have ended meanwhile
+		told := now.UTC()
+		return deliver.Step{Edit: func(s *registry.Subscription) error { s.Reminded = &told; return nil }}, nil
+	}
 	for i := range list { // as long as it is not delivered it is the same message
 		sum := sha256.Sum256(fmt.Appendln(nil, s.ID, about(&list[i]), at.UnixNano()))
 		list[i].ID, list[i].At = "msg_"+hex.EncodeToString(sum[:13]), at
 	}
-	id := s.ID
-	return deliver.Step{Call: &deliver.Call{Since: now, Send: t.allOf(k, s.To, list), Done: func(s *registry.Subscription,
-		r deliver.Reply) error {
-		switch r.Verdict {
+	part := list[:min(len(list), k.batch)]
+	send, err := k.send(&t.opts, s.To, part)
+	if err != nil {
+		return deliver.Step{}, err
+	}
+	return deliver.Step{Call: &deliver.Call{Since: at, Send: send, Done: func(s *registry.Subscription, reply deliver.Reply) error {
+		over := reply.Settled
+		switch reply.Verdict {
 		case deliver.Taken:
-			told := r.At.UTC()
-			s.Recent, s.Reminded = quiet.Sent(s.Recent, r.At), &told
+			s.Recent = quiet.Sent(s.Recent, reply.At)
 		case deliver.Gone:
-			deliver.Disable(s, deliver.GoneReason(r))
+			deliver.Disable(s, deliver.GoneReason(reply))
 		case deliver.GiveUp:
-			t.mu.Lock()
-			t.repeated[id] = t.opts.Now()
-			t.mu.Unlock()
+			if over = len(list); reply.Refused() && k.together {
+				over = len(part)
+			} else if reply.Refused() {
+				over = reply.Settled + 1
+			}
 		}
+		t.mu.Lock()
+		for i := range list[:over] {
+			r.told[about(&list[i])] = true
+		}
+		t.mu.Unlock()
+		told := at.Add(-quiet.Repeat).UTC() // the rest is due
+		if over == len(list) {
+			told = reply.At.UTC()
+		}
+		s.Reminded = &told
 		return nil
 	}}}, nil
-}
-
-// allOf sends alerts of which no message is stored.
-func (t Target) allOf(k *kind, to *registry.Receiver, list []registry.AlertMessage) func(context.Context, *deliver.Client) deliver.Reply {
-	return func(ctx context.Context, c *deliver.Client) (r deliver.Reply) {
-		for len(list) > 0 {
-			part := list[:min(len(list), k.batch)]
-			send, err := k.send(&t.opts, to, part)
-			if err != nil {
-				return deliver.Reply{Err: err}
-			}
-			if r = send(ctx, c); !r.OK() {
-				break
-			}
-			list = list[max(r.Settled, 1):]
-		}
-		r.Settled = 0
-		return r
-	}
 }
 
 // firing returns the firing alerts of rules, without those that the receiver refuses. They are those that

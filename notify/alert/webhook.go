@@ -31,6 +31,7 @@ type webhookAlert struct {
 	Summary  string              `json:"summary,omitempty"`
 	StartsAt time.Time           `json:"starts_at"`
 	EndsAt   *time.Time          `json:"ends_at,omitempty"`
+	Repeated bool                `json:"repeated,omitempty"` // the receiver was told before that it fires
 	Query    string              `json:"query"`
 	Epoch    string              `json:"epoch"`
 	Seq      uint64              `json:"seq"`
@@ -62,8 +63,8 @@ func toWebhook(o *Options, to *registry.Receiver, list []registry.AlertMessage) 
 
 func (o *Options) webhookRequest(to *registry.Receiver, m *registry.AlertMessage) ([]byte, http.Header, error) {
 	data := webhookAlert{Rule: m.Rule, Name: m.Name, Alert: m.Alert, State: m.State, Labels: withName(m), Summary: m.Summary,
-		StartsAt: m.StartsAt.UTC(),
-		Query:    m.Query, Epoch: m.Position.Epoch, Seq: m.Position.Seq, URL: o.page(m.Query)}
+		StartsAt: m.StartsAt.UTC(), Query: m.Query, Epoch: m.Position.Epoch, Seq: m.Position.Seq, URL: o.page(m.Query),
+		Repeated: m.Seq == 0}
 	if !m.EndsAt.IsZero() {
 		ends := m.EndsAt.UTC()
 		data.EndsAt = &ends

@@ -33,9 +33,6 @@ func (m *Manager) check(address string) (to registry.Receiver, err error) {
 	} else if k, complete, wrong := service.Find("", address); wrong != nil {
 		err = wrong
 	} else {
-		if complete, err = service.Signed(k, complete, m.Target.opts.PushKey); err != nil {
-			return to, err
-		}
 		to = registry.Receiver{Kind: k.Name, Address: complete}
 		_, err = m.Guard.Check(service.Base(complete))
 	}

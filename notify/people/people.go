@@ -297,7 +297,7 @@ const email = "email"
 // sending returns a function that sends a message.
 func (t *Target) sending(s *registry.Subscription, m service.Message) (func(context.Context, *deliver.Client) deliver.Reply, error) {
 	to := s.To
-	m.From = t.opts.PublicURL
+	m.From, m.Key = t.opts.PublicURL, t.opts.PushKey
 	if to.Kind != email || t.opts.Mail == nil {
 		return service.Send(to.Kind, to.Address, m)
 	}

@@ -39,7 +39,7 @@ var browser = func() fakeBrowser {
 
 func (b fakeBrowser) address(host string) string {
 	text := base64.RawURLEncoding.EncodeToString
-	return "webpush+http://" + host + "/push/secretP#p256dh=" + text(b.key.PublicKey().Bytes()) + "&auth=" + text(b.auth) + "&key=" + b.server
+	return "webpush+http://" + host + "/push/secretP#p256dh=" + text(b.key.PublicKey().Bytes()) + "&auth=" + text(b.auth)
 }
 
 func hash(key []byte, parts ...string) []byte {

@@ -21,7 +21,7 @@ type Quiet struct {
 	zone     *time.Location
 	most     int // messages in an hour, 0 for any number
 
-	// Repeat is how long after a message alerts that still fire come again, 0 for never.
+	// Repeat is how often alerts that still fire come again, 0 for never.
 	Repeat time.Duration
 }
 

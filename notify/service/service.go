@@ -42,6 +42,8 @@ type Message struct {
 	State registry.AlertState // firing or resolved, "" of a message that is not about alerts
 	At    time.Time
 	From  string // web address of the server
+	// Key returns the key of the server that signs messages to browsers; nil: none are sent.
+	Key func() (string, error)
 
 	now time.Time // of the attempt
 }
@@ -56,7 +58,7 @@ type Kind struct {
 	host string
 	// own reports whether an http address is one of the service; nil: none is.
 	own func(u *url.URL) bool
-	// check returns what an address lacks. Its scheme is http or https.
+	// check returns what an address lacks, and removes what is not needed. Its scheme is http or https.
 	check func(u *url.URL) error
 	// request makes the request that sends a message.
 	request func(u *url.URL, m *Message) request
@@ -66,8 +68,6 @@ type Kind struct {
 	most int
 	// text: the service takes no message without a text.
 	text bool
-	// signed: what is sent is signed with a key of the server, which is part of complete addresses.
-	signed bool
 }
 
 // A request sends a message.

@@ -83,6 +83,7 @@ func play(t *testing.T, kind, address string, m service.Message, answers ...play
 	if again, same, err := service.Find(k.Name, complete); err != nil || again != k || same != complete {
 		t.Errorf("%s is not complete: %s, %v", complete, same, err)
 	}
+	m.Key = func() (string, error) { return browser.server, nil }
 	send, err := service.Send(k.Name, complete, m)
 	if err != nil {
 		t.Fatal(err)
@@ -267,6 +268,18 @@ func TestServices(t *testing.T) {
 	for _, k := range service.Kinds() {
 		if !tested[k.Name] {
 			t.Errorf("%s is not tested: add a row", k.Name)
+		}
+	}
+}
+
+// What a push service answers is said as it is: only a wrong signature is about the key.
+func TestAnswersOfPushServices(t *testing.T) {
+	for status, want := range map[int]string{400: "answered 400", 401: "subscribed with another key", 403: "subscribed with another key",
+		404: "its subscription has ended", 410: "its subscription has ended", 500: "answered 500"} {
+		r, _ := play(t, "", browser.address("HOST"), message, played{status: status})
+		other := status != 401 && status != 403 && strings.Contains(r.Problem(), "key")
+		if gone := r.Status == http.StatusGone; !strings.Contains(r.Problem(), want) || other || gone != (status == 404 || status == 410) {
+			t.Errorf("%d: status %d, %s", status, r.Status, r.Problem())
 		}
 	}
 }

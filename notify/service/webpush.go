@@ -29,12 +29,11 @@ import (
 
 // Web Push: https://www.rfc-editor.org/rfc/rfc8030, encrypted after RFC 8291 and signed after RFC 8292. A browser gives out
 // the address of its push service and two keys. One that is sent again has the same topic and tag, so it is shown once.
-var _ = known(&Kind{Name: "webpush", Title: "The push service", Form: "webpush+https://HOST/PATH#KEYS", most: 700, signed: true,
+var _ = known(&Kind{Name: "webpush", Title: "The push service", Form: "webpush+https://HOST/PATH#KEYS", most: 700,
 	check: func(u *url.URL) error {
+		u.Fragment, _, _ = strings.Cut(u.Fragment, "&key=") // addresses had the key of the server
+		u.RawFragment = ""
 		_, _, err := browserKeys(u)
-		if key := keysOf(u).Get("key"); key != "" && err == nil {
-			_, err = pushKey(key)
-		}
 		return err
 	},
 	request: push,
@@ -42,7 +41,7 @@ var _ = known(&Kind{Name: "webpush", Title: "The push service", Form: "webpush+h
 		switch r.Status {
 		case http.StatusNotFound, http.StatusGone:
 			gone(r, "the browser wants no more messages: its subscription has ended")
-		case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+		case http.StatusUnauthorized, http.StatusForbidden:
 			r.Said = fmt.Sprintf("the push service answered %d: the browser has subscribed with another key; tell that browser again", r.Status)
 		}
 	},
@@ -107,19 +106,6 @@ func pushKey(key string) (*ecdsa.PrivateKey, error) {
 		return nil, errors.New("the key for messages to browsers cannot be read")
 	}
 	return ecdsa.ParseRawPrivateKey(elliptic.P256(), raw)
-}
-
-// Signed adds to a complete address the key that signs what is sent there, if its kind needs one.
-func Signed(k *Kind, complete string, key func() (string, error)) (string, error) {
-	u, err := url.Parse(complete)
-	if err != nil || !k.signed || keysOf(u).Get("key") != "" {
-		return complete, err
-	}
-	if key == nil {
-		return "", errors.New("this server has no key for messages to browsers")
-	}
-	own, err := key()
-	return complete + "&key=" + own, err
 }
 
 // push encrypts a message and signs its request.
@@ -199,7 +185,14 @@ func sealed(text []byte, theirs *ecdh.PublicKey, auth []byte, mine *ecdh.Private
 
 // vapid signs a request to a push service.
 func vapid(u *url.URL, m *Message) (string, error) {
-	key, err := pushKey(keysOf(u).Get("key"))
+	if m.Key == nil {
+		return "", errors.New("this server has no key for messages to browsers")
+	}
+	own, err := m.Key()
+	if err != nil {
+		return "", err
+	}
+	key, err := pushKey(own)
 	if err != nil {
 		return "", err
 	}

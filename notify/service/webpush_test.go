@@ -52,35 +52,31 @@ func TestPushedFits(t *testing.T) {
 	}
 }
 
-// The key of a server is added once, and only where it is needed.
-func TestSigned(t *testing.T) {
+// An address holds the keys of the browser and none of the server, also if an earlier version has stored it with one.
+func TestBrowserAddress(t *testing.T) {
 	key := NewPushKey()
-	given := func() (string, error) { return key, nil }
-	const browser = "webpush+https://push.example/abc#p256dh=" +
-		"BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4" +
+	const browser = "webpush+https://push.example/abc" +
+		"#p256dh=BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4" +
 		"&auth=BTBZMqHH6r4Tts7J_aSIgg"
-	k, complete, err := Find("", browser)
+	for _, address := range []string{browser, browser + "&key=" + key} {
+		if _, complete, err := Find("", address); err != nil || complete != browser {
+			t.Errorf("%s, %v", complete, err)
+		}
+	}
+	u, err := parse(browser + "&key=" + NewPushKey())
 	if err != nil {
 		t.Fatal(err)
 	}
-	once, err := Signed(k, complete, given)
-	if err != nil || once != browser+"&key="+key {
-		t.Fatalf("%s, %v", once, err)
+	m := Message{ID: "msg_1", Title: "late"}
+	if q := push(u, &m); q.err == nil {
+		t.Error("it is sent without a key")
 	}
-	if again, err := Signed(k, once, func() (string, error) { return "other", nil }); err != nil || again != once {
-		t.Errorf("%s, %v", again, err)
-	}
-	if _, err := Signed(k, complete, nil); err == nil {
-		t.Error("it is signed without a key")
-	}
-	ntfy, complete, err := Find("", "https://ntfy.sh/city")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if same, err := Signed(ntfy, complete, nil); err != nil || same != complete {
-		t.Errorf("%s, %v", same, err)
-	}
+	m.Key = func() (string, error) { return key, nil }
 	public, err := PublicPushKey(key)
+	if q := push(u, &m); q.err != nil || err != nil || !strings.HasSuffix(q.header.Get("Authorization"), ", k="+public) ||
+		strings.Contains(q.url, "key") {
+		t.Errorf("%v, %v, %v", q.err, err, q.header)
+	}
 	if raw, _ := base64.RawURLEncoding.DecodeString(public); err != nil || len(raw) != 65 {
 		t.Errorf("%s, %v", public, err)
 	}
@@ -88,7 +84,7 @@ func TestSigned(t *testing.T) {
 		t.Error("x is a key")
 	}
 	for _, wrong := range []string{"", "#p256dh=AAAA&auth=BTBZMqHH6r4Tts7J_aSIgg", "#auth=BTBZMqHH6r4Tts7J_aSIgg",
-		strings.Replace(browser[strings.Index(browser, "#"):], "_aSIgg", "", 1), browser[strings.Index(browser, "#"):] + "&key=AAAA"} {
+		strings.Replace(browser[strings.Index(browser, "#"):], "_aSIgg", "", 1)} {
 		if _, _, err := Find("", "webpush+https://push.example/PRIVATE"+wrong); err == nil || strings.Contains(err.Error(), "PRIVATE") {
 			t.Errorf("%s: %v", wrong, err)
 		}

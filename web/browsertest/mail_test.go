@@ -152,7 +152,7 @@ func TestLinkToMailByKeyboard(t *testing.T) {
 	x.visit("/rules")
 	x.tabTo("form[action='/rules'] details.alt summary")
 	x.do(chromedp.KeyEvent(kb.Enter))
-	x.waitText("How long after a message what still fires comes again")
+	x.waitText("How often what still fires comes again")
 	x.tabTo("#f-repeat")
 	for _, theme := range []string{"light", "dark"} {
 		x.light(theme)

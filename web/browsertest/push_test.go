@@ -74,11 +74,16 @@ func TestTellThisBrowser(t *testing.T) {
 	w := pushWorld(t)
 	x := open(t, w.url)
 	call(x, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: fmt.Sprintf(`
-PushManager.prototype.getSubscription = async () => null;
-PushManager.prototype.subscribe = async o => {
+PushManager.prototype.getSubscription = async () => sessionStorage.key ? {
+  options: { applicationServerKey: new Uint8Array(JSON.parse(sessionStorage.key)).buffer },
+  unsubscribe: async () => { delete sessionStorage.key; sessionStorage.ended = 1; },
+  toJSON: () => ({ endpoint: %q, keys: { p256dh: %q, auth: %q } }) } : null;
+PushManager.prototype.subscribe = async function (o) {
   if (await Notification.requestPermission() !== "granted") throw new DOMException("no", "NotAllowedError");
-  window.subscribed = { visible: o.userVisibleOnly, size: o.applicationServerKey.length };
-  return { toJSON: () => ({ endpoint: %q, keys: { p256dh: %q, auth: %q } }) };
+  if (!o.userVisibleOnly || o.applicationServerKey.length !== 65) throw new Error("wrong options");
+  sessionStorage.key = JSON.stringify([...o.applicationServerKey]);
+  sessionStorage.made = 1 + Number(sessionStorage.made ?? 0);
+  return this.getSubscription();
 };`, service.URL+"/push/1", text(key.PublicKey().Bytes()), text(auth))})
 	x.as("admin")
 	id := w.queries["free"]
@@ -99,6 +104,20 @@ PushManager.prototype.subscribe = async o => {
 	x.waitText("webpush+" + service.URL[:len("http://127.0.0.1")])
 	x.bring(checker)
 	x.checkAccess("browser-told")
+
+	// It stays subscribed, unless that was at a server with another key.
+	tellAgain := func(want string) {
+		t.Helper()
+		must[any](x, `void (window.before = true)`)
+		x.press("Tell this browser")
+		x.wait(`!window.before && document.readyState === "complete" && document.body.innerText.includes("webpush+")`)
+		if got := must[string](x, `sessionStorage.made + " made, ended: " + (sessionStorage.ended ?? "no")`); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	tellAgain("1 made, ended: no")
+	must[any](x, `void (sessionStorage.key = JSON.stringify(Array(65).fill(7)))`)
+	tellAgain("2 made, ended: 1")
 
 	// A change comes to the service, and from there to the service worker.
 	registered := make(chan serviceworker.RegistrationID, 100)
@@ -138,8 +157,43 @@ PushManager.prototype.subscribe = async o => {
 	if !strings.HasPrefix(shown, "free: ") || !strings.Contains(shown, "east") {
 		t.Errorf("the browser shows %s", shown)
 	}
+
+	// A click opens the page that the message is about. No test can click, so the worker gets the event from itself.
+	worker := workerOf(x)
+	opened := must[string](worker, `(async () => {
+	  let opened, closed, done;
+	  clients.openWindow = async url => { opened = url; };
+	  dispatchEvent(Object.assign(new Event("notificationclick"), { waitUntil: p => { done = p; },
+	    notification: { data: "/queries/7", close: () => { closed = true; } } }));
+	  await done;
+	  return opened + " " + closed;
+	})()`)
+	if opened != "/queries/7 true" {
+		t.Errorf("a click does %s", opened)
+	}
+	// A subscription that ends is told to the person, as the server cannot.
+	must[any](worker, `void dispatchEvent(Object.assign(new Event("pushsubscriptionchange"), { waitUntil: () => {} }))`)
+	x.wait(`window.shown.startsWith("This browser is told no more: ") && window.shown.endsWith(" /deliveries")`)
 	x.expect("Notification")
 	x.quiet()
+}
+
+// workerOf is the service worker of a tab's pages.
+func workerOf(x *tab) *tab {
+	x.t.Helper()
+	list, err := chromedp.Targets(x.ctx)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	for _, target := range list {
+		if target.Type == "service_worker" && target.URL == x.base+"/push.js" {
+			ctx, cancel := chromedp.NewContext(x.ctx, chromedp.WithTargetID(target.TargetID))
+			x.t.Cleanup(cancel)
+			return &tab{t: x.t, ctx: ctx, base: x.base}
+		}
+	}
+	x.t.Fatal("there is no service worker")
+	return nil
 }
 
 // permit allows the page of a tab to notify, or refuses it.

@@ -24,7 +24,7 @@ var secretAddresses = map[string]string{
 	"telegram":   "telegram+http://123:SESAME@127.0.0.1:1/-1SESAME",
 	"webpush": "webpush+http://127.0.0.1:1/SESAME" +
 		"#p256dh=BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4" +
-		"&auth=SESAMEqH6r4Tts7J_aSIgg&key=" + service.NewPushKey(),
+		"&auth=SESAMEqH6r4Tts7J_aSIgg",
 	"text": "text+http://SESAME:SESAME@127.0.0.1:1?k=@SESAME#@SESAME",
 }
 
