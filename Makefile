@@ -26,7 +26,7 @@ rpm: deps ## build the RPM package for this machine into dist; VERSION=v1.2.3 na
 image: deps ## build the container image for this machine's architecture into dist, without a container engine
 	go run ./cmd/internal/release -version "$(VERSION)" -platforms "" -deb "" -rpm "" -image "$$(go env GOARCH)"
 
-release: deps ## build archives for all platforms, Debian packages, SBOMs and checksums into dist; VERSION=v1.2.3
+release: deps ## build archives for all platforms, Debian and RPM packages, SBOMs and checksums into dist; VERSION=v1.2.3
 	go run ./cmd/internal/release -version "$(VERSION)"
 
 release-check: deps ## build a release for all platforms twice, in different places, and compare the bytes

@@ -228,7 +228,8 @@ func TestRepeatAfterKill(t *testing.T) {
 	r.record(q, "a=1")
 	again := registry.Quiet{Repeat: "4h"}
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", To: []registry.Receiver{
-		{Kind: "text", Address: h.URL, Quiet: again}, {Kind: "webhook", Address: w.URL, Quiet: again}, {Kind: "matrix", Address: room.address(), Quiet: again}}})
+		{Kind: "text", Address: h.URL, Quiet: again}, {Kind: "webhook", Address: w.URL, Quiet: again},
+		{Kind: "matrix", Address: room.address(), Quiet: again}}})
 	r.record(q, "a=11")
 	until(t, "the messages", func() bool { return len(h.list()) == 1 && len(w.messages()) == 1 && len(room.list()) == 1 })
 	until(t, "all deliveries are recorded", func() bool { return r.deliver.Stats().Running == 0 })

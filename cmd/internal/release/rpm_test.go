@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -64,12 +65,12 @@ func TestLongRPM(t *testing.T) {
 
 	next := &release{version: "v9.8.8", time: time.Unix(1700000001, 0), out: t.TempDir(), fast: true}
 	t.Chdir("../../..")
-	if err := next.rpm(debPackages[0], "amd64", "/bin/true"); err != nil {
+	if err := next.rpm(debPackages[0], runtime.GOARCH, "/bin/true"); err != nil {
 		t.Fatal(err)
 	}
 	install(one(t, next.out, "*.rpm"))
-	if got := m.run("rpm -q freshet; grep -c edited /etc/freshet/freshet.yaml; ls /var/lib/freshet | wc -l"); !strings.HasPrefix(got,
-		"freshet-9.8.8-1.x86_64\n1\n") || strings.HasSuffix(got, "\n0\n") {
+	got := m.run("rpm -q freshet; grep -c edited /etc/freshet/freshet.yaml; ls /var/lib/freshet | wc -l")
+	if !strings.HasPrefix(got, "freshet-9.8.8-1."+rpmArchs[runtime.GOARCH]+"\n1\n") || strings.HasSuffix(got, "\n0\n") {
 		t.Errorf("after the upgrade there is %s", got)
 	}
 	m.run("rpm --nodeps -e freshet; test ! -e /usr/bin/freshet && ls /var/lib/freshet/*")
