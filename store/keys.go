@@ -49,7 +49,7 @@ var (
 	bAlerts     = []byte("alerts")     // messages that are not delivered, by receiver and number
 	bAlertBytes = []byte("alertbytes") // how many bytes of them there are, by caller and receiver
 
-	bFeeds   = []byte("feeds")   // name → proof.Feed, as JSON
+	bFeeds   = []byte("feeds")   // name → proof.Feed, as JSON; 0, name → its cursor, which may be long
 	bTouched = []byte("touched") // by query id: serial, space, revision, proof.Touch as JSON
 	bTouches = []byte("touches") // by space, revision and query id
 

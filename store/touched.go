@@ -56,10 +56,19 @@ func (d *Ledger) Feed(name string) (f proof.Feed, ok bool, err error) {
 		if ok = v != nil; !ok {
 			return nil
 		}
-		return feedOf(name, v, &f)
+		if err := feedOf(name, v, &f); err != nil {
+			return err
+		}
+		if c := tx.Bucket(bFeeds).Get(cursorKey(name)); c != nil {
+			f.Cursor = string(c)
+		}
+		return nil
 	})
 	return f, ok, err
 }
+
+// cursorKey is the key of the cursor of a feed. No name begins so.
+func cursorKey(feed string) []byte { return append([]byte{0}, feed...) }
 
 func feedOf(name string, v []byte, to *proof.Feed) error {
 	if err := json.Unmarshal(v, to); err != nil {
@@ -68,10 +77,10 @@ func feedOf(name string, v []byte, to *proof.Feed) error {
 	return nil
 }
 
-// loadFeeds returns all feeds, nil if there is none.
+// loadFeeds returns all feeds without their cursors, nil if there is none.
 func loadFeeds(tx *bbolt.Tx) (feeds map[string]proof.Feed, err error) {
 	c := tx.Bucket(bFeeds).Cursor()
-	for k, v := c.First(); k != nil && err == nil; k, v = c.Next() {
+	for k, v := c.Seek([]byte{1}); k != nil && err == nil; k, v = c.Next() {
 		var f proof.Feed
 		err = feedOf(string(k), v, &f)
 		if feeds == nil {
@@ -250,7 +259,13 @@ func (e *feedEdit) Apply(tx *bbolt.Tx) error {
 	if e.State == nil {
 		return nil
 	}
-	return putJSON(tx.Bucket(bFeeds), []byte(e.Feed), e.State)
+	f, to := *e.State, tx.Bucket(bFeeds)
+	if f.Cursor = ""; string(to.Get(cursorKey(e.Feed))) != e.State.Cursor {
+		if err := to.Put(cursorKey(e.Feed), []byte(e.State.Cursor)); err != nil {
+			return err
+		}
+	}
+	return putJSON(to, []byte(e.Feed), &f)
 }
 
 func (e *feedEdit) touchQueries(tx *bbolt.Tx) error {

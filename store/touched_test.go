@@ -51,7 +51,9 @@ func TestTouchesAreNews(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := news(before.Revision, map[string]proof.Touch{"q_a": touchAt(1)})
-	if diff := cmp.Diff(map[string]proof.Feed{"wd": state}, n.Feeds); diff != "" || len(n.Entries) > 0 {
+	long := state
+	long.Cursor = "" // it may be long, and no loop needs it
+	if diff := cmp.Diff(map[string]proof.Feed{"wd": long}, n.Feeds); diff != "" || len(n.Entries) > 0 {
 		t.Error(diff, n.Entries)
 	}
 	news(n.Revision, nil)
