@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -34,8 +35,11 @@ type Options struct {
 
 // Limits that bound the memory of a source.
 const (
-	mostBytes   = 10 << 20 // of a message or page; a longer message may have changed anything
+	mostBytes   = 10 << 20 // of a page, or of an event in chunks
+	mostMessage = 4 << 20  // bytes of a message; a longer one may have changed anything
+	largeMost   = 1 << 20  // bytes of a message or page that is read beside others
 	mostTriples = 50_000   // of an event; one with more is Loose
+	mostPage    = 100_000  // triples of a page
 	mostFast    = 5000     // messages in a second whose triples are read; the others are Loose
 	mostEvents  = 256      // of a batch
 	mostBatch   = 50_000   // triples of a batch
@@ -138,6 +142,22 @@ func open(d feed.Definition, o Options) (feed.Source, error) {
 		return &wikimedia{Definition: d, client: c, pause: o.Pause, url: at}, nil
 	}
 	return bad("kind", fmt.Errorf("%q is none of wikimedia, ldes, rdf-patch, changesets, deltas", d.Kind))
+}
+
+// largeOnes holds a token for the message or page of more than largeMost bytes that is read. One of them at a time needs
+// much memory, whatever feeds send.
+var largeOnes = make(chan struct{}, 1)
+
+// alone calls read while no other long text is read. What that needed is free when it returns.
+func alone(size int, read func()) {
+	if size > largeMost {
+		largeOnes <- struct{}{}
+		defer func() {
+			debug.FreeOSMemory()
+			<-largeOnes
+		}()
+	}
+	read()
 }
 
 // A client sends the requests of one source.

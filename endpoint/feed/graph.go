@@ -18,7 +18,7 @@ func labelled(list *[]sparql.Pattern) func(s, p, o diff.Term) error {
 		return field(t)
 	}
 	return func(s, p, o diff.Term) error {
-		if len(*list) > 10*mostTriples {
+		if len(*list) > mostPage {
 			return io.EOF
 		}
 		*list = append(*list, sparql.Pattern{Subject: label(s), Predicate: field(p), Object: label(o)})

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -224,12 +225,18 @@ func (w *walk) page(ctx context.Context, at string) error {
 	if resp.StatusCode == 304 {
 		return nil
 	}
+	alone(len(text), func() { err = w.read(p, at, text, resp.Header) })
+	return err
+}
+
+// read reads the text of a page.
+func (w *walk) read(p *page, at string, text []byte, header http.Header) error {
 	digest := max(xxh3.Hash(text), 1)
-	if p.ETag = resp.Header.Get("ETag"); p.Digest == digest {
+	if p.ETag = header.Get("ETag"); p.Digest == digest {
 		return nil
 	}
 	format := formats.Turtle
-	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/n-triples") {
+	if strings.HasPrefix(header.Get("Content-Type"), "application/n-triples") {
 		format = formats.NTriples
 	}
 	list, err := pageTriples(format, text, at)
@@ -242,7 +249,7 @@ func (w *walk) page(ctx context.Context, at string) error {
 		b.Gap = fmt.Sprintf("the page %s has changed although it is immutable", at)
 	}
 	p.Digest = digest
-	p.Immutable = strings.Contains(resp.Header.Get("Cache-Control"), "immutable") || g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
+	p.Immutable = strings.Contains(header.Get("Cache-Control"), "immutable") || g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
 	w.About.learn(g)
 	b.Events = w.members(g, p)
 	if err := w.link(g, at); err != nil {
@@ -258,7 +265,7 @@ func (w *walk) page(ctx context.Context, at string) error {
 func pageTriples(f formats.Format, text []byte, at string) (list []sparql.Pattern, err error) {
 	err = formats.Triples(f, text, at, mostBytes, labelled(&list))
 	if errors.Is(err, io.EOF) {
-		err = fmt.Errorf("it has more than %d triples", 10*mostTriples)
+		err = fmt.Errorf("it has more than %d triples: the publisher has to make smaller pages", mostPage)
 	}
 	return list, err
 }

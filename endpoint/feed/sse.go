@@ -39,10 +39,12 @@ func (r *messageReader) next() (message, error) {
 			m.id = r.id
 			return m, nil
 		case string(name) == "data":
-			if some {
-				m.data = append(m.data, '\n')
+			if !some {
+				m.data = value // the line is a copy of its own
+			} else {
+				m.data = append(append(m.data, '\n'), value...)
 			}
-			m.data, some = append(m.data, value...), true
+			some = true
 			if m.cut = m.cut || cut || len(m.data) > r.most; m.cut {
 				m.data = nil
 			}

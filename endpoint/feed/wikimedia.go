@@ -152,7 +152,7 @@ func (r *reading) connection(ctx context.Context) (again bool, err error) {
 	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
 		return false, fmt.Errorf("the answer is %.60q, and not text/event-stream: set url to a stream of events", kind)
 	}
-	in := newMessageReader(resp.Body, mostBytes)
+	in := newMessageReader(resp.Body, mostMessage)
 	for {
 		m, err := in.next()
 		if err != nil {
@@ -168,7 +168,8 @@ func (r *reading) connection(ctx context.Context) (again bool, err error) {
 		if m.event == "error" {
 			return false, fmt.Errorf("the server reports %.300q", m.data)
 		}
-		again := r.add(m)
+		again := false
+		alone(len(m.data), func() { again = r.add(m) })
 		if again || !in.ready() || len(r.batch.Events) >= mostEvents || r.triples > mostBatch || r.batch.Gap != "" {
 			if err := r.deliver(); err != nil {
 				return false, err

@@ -94,6 +94,9 @@ func (n *nemesis) attack() {
 		if owner := n.nodes[n.endpoint.owner()]; owner != nil && n.rng.IntN(2) == 0 {
 			v = owner
 		}
+		if reader := n.nodes[n.patches.reader()]; reader != nil && n.rng.IntN(2) == 0 {
+			v = reader
+		}
 		lasts := time.Duration(n.rng.ExpFloat64() * float64(time.Second))
 		if n.rng.IntN(3) == 0 { // longer than a lease
 			lasts += n.lease + time.Second

@@ -40,9 +40,13 @@ import (
 func TestTruthNemesis(t *testing.T) {
 	clitest.NeedEngine(t)
 	t.Parallel()
-	n := newNemesis(t)
+	newNemesis(t, nil).run()
+}
+
+func (n *nemesis) run() {
 	n.register()
 	stop := n.follow()
+	n.patches.proved(n)
 	ctx, end := context.WithCancel(n.ctx)
 	var writing sync.WaitGroup
 	writing.Go(func() {
@@ -76,6 +80,7 @@ type nemesis struct {
 	endpoint *loggedEndpoint
 	oracle   *oracle
 	public   string       // URL of the cluster
+	patches  *patchFeed   // that the endpoint names, nil without a feed
 	hook     *judgingHook // of the query for everything
 	hub      *hubCallback // of the topics of two queries
 	sepa     []*sepaFollower
@@ -130,7 +135,7 @@ func nemesisQuestions() (list []question) {
 	return append(list, question{"all", "SELECT", "SELECT ?s ?p ?n { ?s ?p ?n }"})
 }
 
-func newNemesis(t *testing.T) *nemesis {
+func newNemesis(t *testing.T, patches *patchFeed) *nemesis {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	if end, ok := t.Deadline(); ok { // leave time to report errors and to end the processes
@@ -142,8 +147,9 @@ func newNemesis(t *testing.T) *nemesis {
 		t.Fatalf("FRESHET_NEMESIS_LEASE: %v", err)
 	}
 	n := &nemesis{
-		t: t, ctx: ctx, seed: nemesisNumber(t, "FRESHET_NEMESIS_SEED", 1), faults: int(nemesisNumber(t, "FRESHET_NEMESIS_FAULTS", 6)),
-		lease: lease, names: []string{"n1", "n2", "n3"}, nodes: map[string]*victim{},
+		t: t, ctx: ctx, patches: patches, seed: nemesisNumber(t, "FRESHET_NEMESIS_SEED", 1),
+		faults: int(nemesisNumber(t, "FRESHET_NEMESIS_FAULTS", 6)),
+		lease:  lease, names: []string{"n1", "n2", "n3"}, nodes: map[string]*victim{},
 		began: time.Now(), links: newLinks(t), counts: map[string]int{}, delays: map[bool][]time.Duration{},
 		calls: map[string]int{}, recent: map[string]uint64{}, public: "http://" + clitest.FreeAddr(t),
 	}
@@ -155,6 +161,7 @@ func newNemesis(t *testing.T) *nemesis {
 	n.must(os.WriteFile(base, []byte("<http://x/0> <http://x/other> \"0\" .\n"), 0o600))
 	n.engine = clitest.Start(t, binary(t), "sparql", "--listen", "127.0.0.1:0", "--load", base).Url
 	n.endpoint = newLogged(t, n.engine, n.seed)
+	n.endpoint.patches = patches
 	n.hook = newJudgingHook(t)
 	n.audience = &audience{} // replaced when followers start
 	n.oracle = newOracle(n.engine, nemesisQuestions())
@@ -192,9 +199,11 @@ log: {level: warn, format: text}
 contact: mailto:%s@x.example
 websub: {allow_callback_networks: [127.0.0.0/8]}
 endpoints:
-  - {name: truth, url: %q, slot: "@every %v", budget: %v, timeout: %v, min_gap: %v, policy: rr, merge: "off"}
+  - {name: truth, url: %q, slot: "@every %v", budget: %v, timeout: %v, min_gap: %v, policy: rr, %s}
+%s
 cluster: {name: nemesis, node: %s, listen: %q, peers: {%s}, api: {%s: "http://%s"}, token_file: %q, lease: %v}
 `, v.addr, n.public, v.data, name, n.endpoint.http.URL, nemesisSlot, nemesisBudget, nemesisTimeout, nemesisGap,
+			cmp.Or(n.patches.ofEndpoint(), `merge: "off"`), n.patches.settings(),
 			name, listen[name], strings.Join(peers, ", "), name, n.links.proxy("API", name, v.addr), secret,
 			n.lease), 0o600))
 	}
@@ -413,6 +422,7 @@ func (n *nemesis) revise() bool {
 		return false
 	}
 	n.endpoint.revise()
+	n.patches.publish(n.value%5, p, n.value)
 	if err := n.oracle.look(n.ctx, n.revision); err != nil {
 		n.object("the oracle: %v", err)
 		return false
@@ -540,6 +550,7 @@ func (n *nemesis) verify() {
 		hashes[f], wrong = o.judge(j)
 		n.wrong = append(n.wrong, wrong...)
 	}
+	n.patches.judge(n)
 	first := n.history(n.nodes[n.names[0]])
 	for _, name := range n.names[1:] {
 		log := n.history(n.nodes[name])
