@@ -260,17 +260,32 @@ func TestAnswers(t *testing.T) {
 	until(t, "no token, no message", func() bool { return r.get(ids[good]).State == registry.Disabled })
 }
 
-// A receiver that hangs delays no other.
+// A receiver that hangs delays no other, whatever its kind.
 func TestHanging(t *testing.T) {
-	r, good := newRig(t), newRoom(t)
+	r, good, box := newRig(t), newRoom(t), notifytest.NewMailbox(t, nil)
+	r.stop()
+	r.mail = &service.Mail{Server: box.Addr, From: "freshet@example.org", Security: service.NoTLS, Recipients: []string{"example.org"}}
+	r.start()
 	release := make(chan struct{})
-	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	var hang sync.Map // the kinds that do
+	hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		hang.Store(strings.Split(r.URL.Path, "/")[1], true)
+		<-release
+	}))
+	box.Answer(func(notifytest.Letter) error {
+		hang.Store("mail", true)
+		<-release
+		return nil
+	})
 	defer hanging.Close()
 	defer close(release)
 	q := r.log.Add("q", diff.Select, false)
 	r.record(q, "a")
 	for i := range 20 {
-		r.create(registry.ReceiverRequest{Address: fmt.Sprintf("text+%s/%d", hanging.URL, i), Query: q})
+		for _, form := range []string{"text+%s/text/%d", "discord+%s/api/webhooks/%d/x", "gotify+%s/?token=%d"} {
+			r.create(registry.ReceiverRequest{Address: fmt.Sprintf(form, hanging.URL, i), Query: q})
+		}
+		r.create(registry.ReceiverRequest{Address: fmt.Sprintf("mailto:ops%d@example.org", i), Query: q})
 	}
 	r.create(registry.ReceiverRequest{Address: good.address(), Query: q})
 	for i := range 5 {
@@ -278,6 +293,9 @@ func TestHanging(t *testing.T) {
 		until(t, "a message", func() bool {
 			return len(good.messages()) > 0 && strings.Contains(good.messages()[len(good.messages())-1], fmt.Sprint("x", i))
 		})
+	}
+	for _, kind := range []string{"text", "api", "message", "mail"} {
+		until(t, kind+" is called", func() bool { _, ok := hang.Load(kind); return ok })
 	}
 }
 

@@ -82,6 +82,21 @@ func (x *tab) tabTo(selector string) {
 	x.t.Fatalf("the keyboard does not reach %s", selector)
 }
 
+// checkThemes looks at a page in light and dark, on a phone and a laptop: nothing overflows, and axe finds nothing.
+func (x *tab) checkThemes(name, checker string) {
+	x.t.Helper()
+	for _, theme := range []string{"light", "dark"} {
+		x.light(theme)
+		for _, s := range []screen{{"phone-400", 400, 800}, laptop} {
+			x.show(s)
+			x.checkWidth(s, name+"-"+theme)
+			x.picture(name + "-" + s.name + "-" + theme)
+		}
+		x.bring(checker)
+		x.checkAccess(name + "-" + theme)
+	}
+}
+
 func TestLinkToMailByKeyboard(t *testing.T) {
 	needBrowser(t)
 	checker := axe(t)
@@ -154,16 +169,19 @@ func TestLinkToMailByKeyboard(t *testing.T) {
 	x.do(chromedp.KeyEvent(kb.Enter))
 	x.waitText("How often what still fires comes again")
 	x.tabTo("#f-repeat")
-	for _, theme := range []string{"light", "dark"} {
-		x.light(theme)
-		for _, s := range []screen{{"phone-400", 400, 800}, laptop} {
-			x.show(s)
-			x.checkWidth(s, "rules-quiet-"+theme)
-			x.picture("rules-quiet-" + s.name + "-" + theme)
-		}
-		x.bring(checker)
-		x.checkAccess("rules-quiet-" + theme)
-	}
+	x.checkThemes("rules-quiet", checker)
+
+	// The page of a rule sends a test.
+	w.call("POST", "/v1/rules", map[string]any{"name": "full", "query": id, "when": "rows > 5",
+		"to": []map[string]string{{"email": "ops@team.example", "quiet": "22:00-07:00", "zone": "Europe/Berlin", "repeat": "4h"}}}, nil)
+	x.visit("/rules/full")
+	x.waitText("22:00-07:00")
+	x.checkThemes("rule-quiet", checker)
+	x.tabTo("form[action$='/test'] button")
+	x.do(chromedp.KeyEvent(kb.Enter))
+	x.waitText("The test message was sent")
+	x.checkThemes("rule-tested", checker)
+	await("Test message of Freshet")
 
 	// The pages for visitors of a portal.
 	w.call("POST", "/v1/queries", map[string]any{"endpoint": now.Endpoint, "name": "free", "public": true,
@@ -171,16 +189,7 @@ func TestLinkToMailByKeyboard(t *testing.T) {
 	v := open(t, server)
 	check := func(name string) {
 		t.Helper()
-		for _, theme := range []string{"light", "dark"} {
-			v.light(theme)
-			for _, s := range []screen{{"phone-400", 400, 800}, laptop} {
-				v.show(s)
-				v.checkWidth(s, name+"-"+theme)
-				v.picture(name + "-" + s.name + "-" + theme)
-			}
-			v.bring(checker)
-			v.checkAccess(name + "-" + theme)
-		}
+		v.checkThemes(name, checker)
 	}
 	v.visit("/notify-me?query=free")
 	v.waitText("Get an e-mail when this changes")
@@ -196,11 +205,14 @@ func TestLinkToMailByKeyboard(t *testing.T) {
 	v.tabTo("button")
 	v.do(chromedp.KeyEvent(kb.Enter))
 	v.waitText("Thank you")
+	check("visitor-thanks")
 	v.visit(link)
 	v.waitText("Stop these")
+	check("visitor-stop")
 	v.tabTo("button")
 	v.do(chromedp.KeyEvent(kb.Enter))
 	v.waitText("It is stopped")
+	check("visitor-stopped")
 	v.visit("/notify-me?query=none")
 	v.waitText("That did not work")
 	check("visitor-wrong")
