@@ -37,6 +37,8 @@ func pages(w *world) []look {
 		{name: "endpoint-queries", role: "admin", path: "/endpoints/city?tab=queries&slot=1", shows: "What ran in slot 1"},
 		{name: "endpoint-settings", role: "admin", path: "/endpoints/city?tab=settings", shows: "In force from the next slot on"},
 		{name: "endpoint-settings-reader", role: "read", path: "/endpoints/city?tab=settings", shows: "Admins may change them"},
+		{name: "feeds", role: "admin", path: "/feeds", shows: "Came twice"},
+		{name: "feeds-reader", role: "read", path: "/feeds", shows: "Came twice"},
 		{name: "problem", role: "", path: "/problems/gap", shows: "What to do"},
 		{name: "problem-reader", role: "read", path: "/problems/storage-full", shows: "What to do"},
 		{name: "endpoint-reader", role: "read", path: "/endpoints/city", shows: "seconds used"},

@@ -165,11 +165,14 @@ tokens:
   - {name: ops, role: admin, sha256: %s}
   - {name: parking, role: app, sha256: %s}
   - {name: wallboard, role: read, sha256: %s}
+feeds:
+  - {name: log, kind: rdf-patch, url: "http://127.0.0.1:9/a/long/address/of/a/log/of/patches?token=secret-parameter"}
+  - {name: store, kind: deltas}
 endpoints:
   - {name: city, url: %q, slot: "@every 2s", budget: 1s, policy: "ttl:max=2:reset", headers: {X-Key: secret-header}}
-  - {name: still, url: %q, slot: never, budget: 5s, auth: {basic: {username: u, password: secret-password}}}
+  - {name: still, url: %q, slot: never, budget: 5s, feed: store, auth: {basic: {username: u, password: secret-password}}}
   - {name: broken, url: "http://127.0.0.1:9/sparql", slot: "@every 2s", budget: 1s}
-  - {name: transit, url: %q, slot: "@every 1h"}
+  - {name: transit, url: %q, slot: "@every 1h", feed: log}
 `
 
 func sum(s string) string {
