@@ -76,8 +76,14 @@ var needs = map[string]func(p *plan.Plan) bool{
 	"lost-hint": func(p *plan.Plan) bool {
 		return len(p.Steps) == 0 && slices.ContainsFunc(p.Hints, func(h plan.Hint) bool { return len(h.Queries) > 0 })
 	},
-	"free-hints":   func(p *plan.Plan) bool { return len(p.Hints) > 0 },
-	"old-settings": func(p *plan.Plan) bool { return len(p.Edits) > 0 },
+	"feed-gap":      func(p *plan.Plan) bool { return feeds(p) && len(p.Feed.Lost) > 0 },
+	"feed-chain":    func(p *plan.Plan) bool { return feeds(p) && len(p.Feed.Lost) > 0 },
+	"feed-removals": feeds,
+	"feed-position": func(p *plan.Plan) bool { return feeds(p) && p.Feed.Position },
+	"feed-lag":      func(p *plan.Plan) bool { return feeds(p) && !p.Feed.Position },
+	"feed-beyond":   feeds,
+	"free-hints":    func(p *plan.Plan) bool { return len(p.Hints) > 0 },
+	"old-settings":  func(p *plan.Plan) bool { return len(p.Edits) > 0 },
 }
 
 // can reports whether a world may show the bug.
@@ -115,6 +121,9 @@ func alerts(ok func(x *plan.Rule) bool) func(p *plan.Plan) bool {
 func waiting(p *plan.Plan) bool {
 	return alerts(func(x *plan.Rule) bool { return x.For > 10*time.Second || x.Keep > 10*time.Second })(p)
 }
+
+// feeds reports whether the endpoint has a feed.
+func feeds(p *plan.Plan) bool { return p.Feed != nil }
 
 // whole reports whether nothing of the history is dropped.
 func whole(p *plan.Plan) bool {
@@ -263,16 +272,16 @@ var bugs = []bug{
 		{"notify/rule/fold.go", "		f.state.Fired++\n", "		if !BUG || f.state.Fired == 0 { f.state.Fired++ }\n"},
 	}},
 	{"time-id", "the id of a message about an alert is made of a time that repeats", []edit{
-		{"notify/alert/step.go", "v.Alert, at.Epoch, v.Firing, v.State),",
-			"v.Alert, at.Epoch, map[bool]uint64{true: uint64(v.Time.Unix() / 60), false: v.Firing}[BUG], v.State),"},
+		{"notify/alert/step.go", "			v.Firing, v.State),",
+			"			map[bool]uint64{true: uint64(v.Time.Unix() / 60), false: v.Firing}[BUG], v.State),"},
 	}},
 	{"short-alert", "alerts end at Alertmanager before they are sent again", []edit{
 		{"notify/alert/alertmanager.go", "now.Add(endsInResend * o.Resend)",
 			"now.Add(endsInResend * o.Resend / map[bool]time.Duration{true: 8, false: 1}[BUG])"},
 	}},
 	{"future-start", "an alert starts after its end when the clock was ahead", []edit{
-		{"notify/alert/alertmanager.go", "StartsAt: earlier(m.StartsAt, now), EndsAt: earlier(m.EndsAt, now),",
-			"StartsAt: map[bool]time.Time{true: m.StartsAt, false: earlier(m.StartsAt, now)}[BUG], EndsAt: earlier(m.EndsAt, now),"},
+		{"notify/alert/alertmanager.go", "StartsAt: earlier(m.StartsAt, now),",
+			"StartsAt: map[bool]time.Time{true: m.StartsAt, false: earlier(m.StartsAt, now)}[BUG],"},
 	}},
 	{"never-settled", "an alert that was delivered stays in the queue", []edit{
 		{"notify/alert/send.go", "	for i := range list {\n		s.Drop = append(", "	for i := range list {\n		if BUG && list[i].Seq%2 " +
@@ -351,6 +360,27 @@ var bugs = []bug{
 	}},
 	{"old-settings", "settings that changed in the file are not in force", []edit{
 		{"registry/endpoints.go", "			c.applyFile(e)\n", "			if !BUG { c.applyFile(e) }\n"},
+	}},
+	// Feeds.
+	{"feed-gap", "events of a feed that are missing are forgotten", []edit{
+		{"scheduler/proof/feed.go", "	if b.Gap != \"\" {\n		f.Base", "	if b.Gap != \"\" && !BUG {\n		f.Base"},
+	}},
+	{"feed-chain", "a patch that does not follow the last one is taken", []edit{
+		{"endpoint/feed/patch.go", "if p.previous != at.ID && at.ID", "if !BUG && p.previous != at.ID && at.ID"},
+	}},
+	{"feed-removals", "removed triples of a patch reach no query", []edit{
+		{"endpoint/feed/patch.go", "Removed: p.removed, Edit", "Removed: map[bool][]sparql.Pattern{false: p.removed}[BUG], Edit"},
+	}},
+	{"feed-position", "the next event counts as included in the endpoint's data", []edit{
+		{"scheduler/proof/proof.go", "p.Offset > 0 && p.Offset < b.Offset",
+			"p.Offset > 0 && (p.Offset < b.Offset || BUG && p.Offset == b.Offset)"},
+	}},
+	{"feed-lag", "the data of an endpoint that tells no position count as new", []edit{
+		{"scheduler/proof/proof.go", "Assumed: now.Add(-lag).UTC()", "Assumed: now.Add(-lag * map[bool]time.Duration{false: 1}[BUG]).UTC()"},
+	}},
+	{"feed-beyond", "an answer that is newer than the feed counts as proved", []edit{
+		{"scheduler/proof/proof.go", " && b.Offset <= v.Feed.Head.Offset+1", " && (BUG || b.Offset <= v.Feed.Head.Offset+1)"},
+		{"scheduler/proof/proof.go", "case !v.Feed.Head.Time.After(b.Answered):", "case !BUG && !v.Feed.Head.Time.After(b.Answered):"},
 	}},
 	// Clusters.
 	{"trusts-itself", "a node that is cut off takes its own state for the newest", []edit{

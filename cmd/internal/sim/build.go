@@ -6,6 +6,7 @@ package main
 import (
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -81,6 +82,7 @@ func build(dir string, edits []edit, added map[string]string) (string, error) {
 // overlaid writes the edited files into dir, and the file for the flag -overlay of go build.
 func overlaid(dir string, edits []edit, added map[string]string) (string, error) {
 	replace := map[string]string{}
+	var wrong error
 	for i, e := range edits {
 		file, err := filepath.Abs(e.file)
 		if err != nil {
@@ -95,12 +97,16 @@ func overlaid(dir string, edits []edit, added map[string]string) (string, error)
 			return "", err
 		}
 		if n := strings.Count(string(text), e.old); n != 1 {
-			return "", fmt.Errorf("%s has the text to edit %d times: %q", e.file, n, e.old)
+			wrong = errors.Join(wrong, fmt.Errorf("%s has the text to edit %d times: %q", e.file, n, e.old))
+			continue
 		}
 		replace[file] = filepath.Join(dir, fmt.Sprintf("edit%d.go", i))
 		if err := os.WriteFile(replace[file], []byte(strings.Replace(string(text), e.old, e.new, 1)), 0o644); err != nil {
 			return "", err
 		}
+	}
+	if wrong != nil {
+		return "", wrong
 	}
 	added = maps.Clone(added)
 	if err := stub(added, replace); err != nil {

@@ -36,6 +36,7 @@ const killed = 137
 type Module struct {
 	runtime wazero.Runtime
 	code    wazero.CompiledModule
+	lender  lender // of memory
 }
 
 // Compile compiles a module's code for this machine, or takes it from a cache.
@@ -63,6 +64,8 @@ type machine struct {
 	trace hash.Hash     // of all calls, in their order
 	out   io.Writer     // what the process prints
 	bug   string        // of the module that is on, if any
+	flip  *flipped      // the bit that is another one now, if any
+	flips int           // of the plan that are done
 
 	calls  int        // of the disk
 	stop   *plan.Stop // that ends this life without notice, if any
@@ -164,7 +167,7 @@ func (m *machine) live(ctx context.Context, module *Module) (code uint32, err er
 	fs := wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(m.disk, "/").(sysfs.FSConfig).WithSysFSMount(m.world, "/world")
 	config := wazero.NewModuleConfig().WithName("").WithArgs("world").WithFSConfig(fs).WithStdout(m.out).WithStderr(m.out).
 		WithEnv("PWD", "/").WithEnv("TMPDIR", "/").WithEnv("HOME", "/").WithEnv("GOMEMLIMIT", "1000MiB").WithEnv("GOGC",
-		"300").WithEnv("SIM_AT", fmt.Sprint(int64(begun))).WithEnv("SIM_BUG", m.bug).
+		"600").WithEnv("SIM_AT", fmt.Sprint(int64(begun))).WithEnv("SIM_BUG", m.bug).
 		WithRandSource(rand.NewChaCha8(seed)).
 		WithWalltime(func() (int64, int32) {
 			m.look()
@@ -183,7 +186,7 @@ func (m *machine) live(ctx context.Context, module *Module) (code uint32, err er
 			m.now += time.Duration(max(ns, 0))
 		}).
 		WithOsyield(func() {})
-	instance, err := module.runtime.InstantiateModule(ctx, module.code, config)
+	instance, err := module.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, &module.lender), module.code, config)
 	if instance != nil {
 		defer instance.Close(ctx)
 	}

@@ -31,6 +31,8 @@ type command struct {
 	planted    string
 	without    string
 	shrinks    bool
+	times      bool
+	built      bool
 	dir        string
 	module     *Module
 }
@@ -48,6 +50,8 @@ func main() {
 	flag.StringVar(&c.planted, "bugs", "", "plant bugs and find them: names, or all; none runs worlds in which they sleep")
 	flag.StringVar(&c.without, "without", "", "leave out parts of the world, such as f0,w2")
 	flag.BoolVar(&c.shrinks, "shrink", false, "look for the smallest part of a wrong world that is wrong")
+	flag.BoolVar(&c.times, "times", false, "show what each world took")
+	flag.BoolVar(&c.built, "built", false, "run the server that was built before")
 	flag.Parse()
 	if err := c.run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "sim:", err)
@@ -97,9 +101,11 @@ func (c *command) prepare(ctx context.Context) error {
 		return err
 	}
 	begun := time.Now()
-	file, err := build(dir, edits, added)
-	if err != nil {
-		return err
+	file := filepath.Join(dir, "world.wasm")
+	if !c.built {
+		if file, err = build(dir, edits, added); err != nil {
+			return err
+		}
 	}
 	code, err := os.ReadFile(file)
 	if err != nil {
@@ -164,6 +170,16 @@ func (c *command) judge(ctx context.Context) error {
 		worlds.add(r.Counts)
 		span += r.Plan.Span + r.Plan.Settle
 		faults += r.Plan.Number()
+		if c.times {
+			used := plan.Event{}
+			for _, e := range r.Events {
+				if e.Kind == plan.Used {
+					used = e
+				}
+			}
+			fmt.Printf("Seed %d: %.1fs, %d lives, %d looks, %d sleeps, %d disk calls, %d executions, %d nodes, "+
+				"%d goroutines, %d MiB.\n", seed, r.Took.Seconds(), r.Counts.Lives, r.Counts.Looks, r.Counts.Sleeps, r.Counts.Calls, r.Counts.Asks, r.Plan.Nodes, used.N, used.Seq>>20)
+		}
 		wrong := Judge(r)
 		if len(wrong) > 0 {
 			failed = append(failed, seed)

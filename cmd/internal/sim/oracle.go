@@ -58,7 +58,7 @@ func Judge(r *Run) []string {
 		switch j.Plan.Followers[f].Way {
 		case plan.WebSub, plan.SEPA:
 			j.contents(f)
-		case plan.People:
+		case plan.People, plan.Mail:
 			j.words(f)
 		default:
 			j.follower(f)
@@ -68,6 +68,8 @@ func Judge(r *Run) []string {
 		j.rule(x)
 	}
 	j.past()
+	j.proofs()
+	j.gauges()
 	j.hints()
 	j.repeated()
 	j.use()
@@ -109,7 +111,7 @@ func (j *judge) unsettled(at time.Duration) bool {
 func (j *judge) read() {
 	open := map[int]*request{}
 	ids := map[int]string{}
-	complete := false
+	complete, flipped := false, false
 	cut := func(at time.Duration) {
 		for _, n := range slices.Sorted(maps.Keys(open)) {
 			open[n].end, open[n].cut = at, true
@@ -123,13 +125,15 @@ func (j *judge) read() {
 		}
 		switch e.Kind {
 		case plan.Start:
-			if i > 0 && j.Events[i-1].Kind != plan.Stopped {
+			if i > 0 && !slices.Contains([]string{plan.Stopped, plan.Mended}, j.Events[i-1].Kind) {
 				j.ends = append(j.ends, last)
 			}
 			cut(last)
 			j.begins = append(j.begins, e.At)
+		case plan.Flipped, plan.Mended:
+			flipped = e.Kind == plan.Flipped
 		case plan.Checked, plan.Failed:
-			if e.Text != "" && !j.broken(e.At) {
+			if e.Text != "" && !j.broken(e.At) && !flipped {
 				j.say(e.At, "%s: %s", e.Kind, e.Text)
 			}
 		case plan.Stopped:
@@ -306,16 +310,21 @@ func (j *judge) truth(q int) {
 	if !at[len(h)] {
 		j.say(0, "query %d: the history has %d states, of which the answers explain %d", q, len(h), slices.Max(slices.Collect(maps.Keys(at))))
 	}
+	nows := 0
 	for _, e := range j.Events {
 		if e.Kind != plan.Now || e.Query != q {
 			continue
 		}
+		nows++
 		if len(h) > 0 && !slices.Equal(e.Rows[0], h[len(h)-1].Rows[0]) {
 			j.say(e.At, "query %d: the result is %v, the last state of the history %v", q, e.Rows[0], h[len(h)-1].Rows[0])
 		}
-		if want := j.Plan.Queries[q].Rows(e.At); !slices.Equal(e.Rows[0], want) && !j.starves(q, e.At) {
+		if want := j.Plan.Queries[q].Rows(j.Plan.Shown(e.At)); !slices.Equal(e.Rows[0], want) && !j.starves(q, e.At) {
 			j.say(e.At, "query %d is not fresh %s after the last fault: %v, want %v", q, j.Plan.Settle, e.Rows[0], want)
 		}
+	}
+	if want := max(j.Plan.Nodes, 1); nows != want {
+		j.say(0, "query %d: %d of %d nodes show a result at the end", q, nows, want)
 	}
 }
 
@@ -325,7 +334,7 @@ func (j *judge) truth(q int) {
 func (j *judge) starves(q int, at time.Duration) bool {
 	const lately = time.Minute
 	is := j.in(at)
-	if !slices.Contains([]string{"dj", "cr", "sjf", "ljf"}, is.Policy) {
+	if !slices.Contains([]string{"dj", "cr", "sjf", "ljf", "mrsf:p", "sedf:p", "medf:np"}, is.Policy) {
 		return false
 	}
 	used := time.Duration(0)

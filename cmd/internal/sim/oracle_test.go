@@ -38,6 +38,7 @@ func quiet() *Run {
 		at(60_000, plan.Event{Kind: plan.State, Seq: 1, Epoch: "e", Rows: one}),
 		at(60_000, plan.Event{Kind: plan.State, Prev: 1, Seq: 2, Epoch: "e", Rows: two}),
 		at(60_000, plan.Event{Kind: plan.Now, Rows: two}),
+		at(60_000, plan.Event{Kind: plan.Used}),
 		at(60_000, plan.Event{Kind: plan.End}),
 	}}
 }

@@ -345,9 +345,58 @@ const (
 )
 
 func (j *judge) use() {
+	if !slices.ContainsFunc(j.Events, func(e plan.Event) bool { return e.Kind == plan.Used }) {
+		j.say(0, "it is not known what the process uses")
+	}
 	for _, e := range j.Events {
 		if e.Kind == plan.Used && (e.N > mostGoroutines || e.Seq > mostHeap) {
 			j.say(e.At, "the process has %d goroutines and %d MiB of heap", e.N, e.Seq>>20)
+		}
+	}
+}
+
+// proofs checks that each result that the server says to be proved is that of the version up to which it is, and that
+// four minutes after the last fault each one is proved.
+func (j *judge) proofs() {
+	if j.Plan.Feed == nil {
+		return
+	}
+	versions := j.Plan.Versions()
+	for _, e := range j.Events {
+		switch e.Kind {
+		case plan.Proved:
+			k := slices.IndexFunc(j.history[e.Query], func(s plan.Event) bool { return s.Seq == e.Seq && s.Epoch == e.Epoch })
+			if k < 0 {
+				continue
+			}
+			var want []int
+			for _, v := range versions[:min(e.N, len(versions))] {
+				if v.Query == e.Query {
+					want = v.Rows
+				}
+			}
+			if got := j.history[e.Query][k].Rows[0]; !slices.Equal(got, want) {
+				j.say(e.At, "query %d: the result %v at %d is said to be proved for version %d, which has %v", e.Query, got, e.Seq, e.N, want)
+			}
+		case plan.Unproved:
+			if len(j.Plan.Steps) == 0 && !j.starves(e.Query, e.At) {
+				j.say(e.At, "query %d is not proved %s after the last fault: %s", e.Query, j.Plan.Settle, e.Text)
+			}
+		}
+	}
+}
+
+// gauges checks what the metrics say of results, and the number of rounds of profiles.
+func (j *judge) gauges() {
+	for _, e := range j.Events {
+		switch h := j.history[e.Query]; {
+		case e.Kind == plan.Gauge && len(h) > 0 && len(h[len(h)-1].Rows[0]) != e.N:
+			j.say(e.At, "the metrics say that query %d has %d rows; they are %v", e.Query, e.N, h[len(h)-1].Rows[0])
+		case e.Kind == plan.Captures:
+			x := j.Plan.Profiles[e.Who]
+			if most := int((e.At-x.From)/x.Every) + 1; e.N+e.Value > most && len(j.Plan.Steps) == 0 {
+				j.say(e.At, "profile %d has had %d rounds; in that time there are %d", e.Who, e.N+e.Value, most)
+			}
 		}
 	}
 }

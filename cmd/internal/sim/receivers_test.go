@@ -34,7 +34,8 @@ func told(p plan.Plan, received ...plan.Event) *Run {
 		r.Events = append(r.Events, plan.Event{At: end, Kind: plan.State, Epoch: "e", Prev: uint64(i), Seq: uint64(i + 1),
 			Rows: [][]int{rows}, Wall: int64(i+1) * 10})
 	}
-	r.Events = append(r.Events, plan.Event{At: end, Kind: plan.Now, Rows: [][]int{states[2]}}, plan.Event{At: end, Kind: plan.End})
+	r.Events = append(r.Events, plan.Event{At: end, Kind: plan.Now, Rows: [][]int{states[2]}},
+		plan.Event{At: end, Kind: plan.Used}, plan.Event{At: end, Kind: plan.End})
 	return r
 }
 
@@ -57,6 +58,11 @@ func TestJudgeOfReceivers(t *testing.T) {
 	rule := plan.Plan{Rules: []plan.Rule{{Above: 1, Away: []plan.Window{{From: 21 * time.Second, Until: 23 * time.Second}}}}}
 	waiting := plan.Plan{Rules: []plan.Rule{{Above: 1, For: 9 * time.Second, Keep: 9 * time.Second}}}
 	managed := plan.Plan{Rules: []plan.Rule{{Above: 1, Manager: true}}}
+	fed := plan.Plan{Feed: &plan.Feed{}}
+	proved := func(seq uint64, version int) plan.Event {
+		return at(40, plan.Event{Kind: plan.Proved, Epoch: "e", Seq: seq, N: version})
+	}
+	profiled := plan.Plan{Profiles: []plan.Profile{{Every: time.Minute}}}
 	ruled := at(5, plan.Event{Kind: plan.Ruled})
 	fires := func(s, value int, seq uint64) plan.Event {
 		return at(s, plan.Event{Kind: plan.Fires, Value: value, Seq: seq, Text: time.Duration(1000*s + value).String()})
@@ -126,6 +132,14 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"another result at a change", plan.Plan{}, []plan.Event{past(2, 0, 1)}, true},
 		{"another result at a time", plan.Plan{}, []plan.Event{past(0, 25, 1)}, true},
 		{"another difference", plan.Plan{}, []plan.Event{net([]int{3}, []int{1})}, true},
+		{"proofs", fed, []plan.Event{proved(1, 1), proved(2, 2), proved(3, 3)}, false},
+		{"a proof of what comes later", fed, []plan.Event{proved(3, 2)}, true},
+		{"a proof of what is over", fed, []plan.Event{proved(2, 3)}, true},
+		{"nothing is proved at the end", fed, []plan.Event{at(360, plan.Event{Kind: plan.Unproved, Seq: 3, Text: "why"})}, true},
+		{"the metrics", plan.Plan{}, []plan.Event{at(360, plan.Event{Kind: plan.Gauge, N: 2})}, false},
+		{"other metrics", plan.Plan{}, []plan.Event{at(360, plan.Event{Kind: plan.Gauge, N: 1})}, true},
+		{"rounds of a profile", profiled, []plan.Event{at(360, plan.Event{Kind: plan.Captures, N: 4, Value: 2})}, false},
+		{"too many rounds", profiled, []plan.Event{at(360, plan.Event{Kind: plan.Captures, N: 9, Value: 2})}, true},
 		{"many goroutines", plan.Plan{}, []plan.Event{at(360, plan.Event{Kind: plan.Used, N: 5000})}, true},
 	} {
 		if wrong := Judge(told(c.plan, c.got...)); len(wrong) > 0 != c.wrong {

@@ -23,6 +23,9 @@ type Run struct {
 	Took   time.Duration // real time
 }
 
+// storeFile is where the server keeps everything.
+const storeFile = "data/freshet.db"
+
 // mostLives bounds the restarts of a server that does not come up.
 const mostLives = 30
 
@@ -40,13 +43,21 @@ func Simulate(ctx context.Context, module *Module, p *plan.Plan, bug string) (*R
 	n.data = text
 	m.world.nodes["plan.json"] = n
 	r := &Run{Plan: p}
+	var log reader
 	for range mostLives {
+		m.flipBit()
 		code, err := m.live(ctx, module)
 		if err != nil {
 			return nil, fmt.Errorf("seed %d: %w\n%s", p.Seed, err, tail(out.Bytes()))
 		}
-		if r.Events, err = events(m.world); err != nil {
+		if err := log.read(m.world); err != nil {
 			return nil, err
+		}
+		r.Events = log.events
+		if m.mend(code, r.Events) {
+			m.disk.Stop()
+			m.now += time.Minute
+			continue
 		}
 		last := ""
 		if len(r.Events) > 0 {
@@ -89,21 +100,91 @@ func Simulate(ctx context.Context, module *Module, p *plan.Plan, bug string) (*R
 
 func tail(b []byte) []byte { return b[max(0, len(b)-40000):] }
 
-// events reads what the world wrote.
-func events(d *Disk) (list []plan.Event, err error) {
+// A reader reads what the world wrote.
+type reader struct {
+	events []plan.Event
+	done   int // bytes
+}
+
+func (r *reader) read(d *Disk) error {
 	n := d.nodes["log"]
 	if n == nil {
-		return nil, nil
+		return nil
 	}
-	for dec := json.NewDecoder(bytes.NewReader(n.data)); ; {
+	dec := json.NewDecoder(bytes.NewReader(n.data[r.done:]))
+	for {
 		var e plan.Event
 		switch err := dec.Decode(&e); err {
 		case nil:
-			list = append(list, e)
+			r.events = append(r.events, e)
 		case io.EOF:
-			return list, nil
+			r.done = len(n.data)
+			return nil
 		default:
-			return nil, fmt.Errorf("the world's log: %w", err)
+			return fmt.Errorf("the world's log: %w", err)
 		}
 	}
+}
+
+// say writes an event that the world does not see.
+func (m *machine) say(e plan.Event) {
+	n := m.world.nodes["log"]
+	e.At = m.now
+	b, err := json.Marshal(e)
+	if err != nil || n == nil {
+		return
+	}
+	n.data = append(append(n.data, b...), '\n')
+}
+
+// A flipped bit is one of the store's file.
+type flipped struct {
+	node *inode
+	at   int
+	bit  byte
+}
+
+func (f *flipped) turn() {
+	for _, b := range [][]byte{f.node.data, f.node.durable} {
+		if f.at < len(b) {
+			b[f.at] ^= f.bit
+		}
+	}
+}
+
+// flipBit changes a bit of the store before a life begins, if the plan says so.
+func (m *machine) flipBit() {
+	for i, f := range m.Flips {
+		if f.At > m.now || i < m.flips {
+			continue
+		}
+		m.flips = i + 1
+		n := m.disk.nodes[storeFile]
+		if n == nil || len(n.data) == 0 {
+			continue
+		}
+		m.flip = &flipped{n, int(f.Place * float64(len(n.data))), 1 << (i % 8)}
+		m.flip.turn()
+		m.say(plan.Event{Kind: plan.Flipped, Text: fmt.Sprintf("bit %d of byte %d of %d", i%8, m.flip.at, len(n.data))})
+		return
+	}
+}
+
+// mend turns a flipped bit back if that life has noticed it.
+func (m *machine) mend(code uint32, events []plan.Event) bool {
+	f := m.flip
+	if f == nil {
+		return false
+	}
+	m.flip = nil // what is written there later is right
+	noticed := code != 0 && code != killed
+	for i := len(events) - 1; i >= 0 && events[i].Kind != plan.Start; i-- {
+		noticed = noticed || events[i].Kind == plan.Checked && events[i].Text != ""
+	}
+	if !noticed {
+		return false
+	}
+	f.turn()
+	m.say(plan.Event{Kind: plan.Mended})
+	return true
 }

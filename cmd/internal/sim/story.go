@@ -33,6 +33,12 @@ func story(r *Run) []byte {
 	for _, e := range p.Edits {
 		fmt.Fprintf(&b, "%s: from the next start on: %+v.\n", clock(e.At), e.Settings)
 	}
+	if p.Feed != nil {
+		fmt.Fprintf(&b, "The endpoint has a feed: %+v.\n", *p.Feed)
+	}
+	for i, x := range p.Profiles {
+		fmt.Fprintf(&b, "Profile %d: %+v.\n", i, x)
+	}
 	for i, x := range p.Rules {
 		fmt.Fprintf(&b, "Rule %d is about query %d: %+v.\n", i, x.Query, x)
 	}
@@ -44,7 +50,7 @@ func story(r *Run) []byte {
 
 // says are the faults of a disk in words.
 var says = map[string]string{
-	plan.Refuses: "refuses writes", plan.Full: "is full", plan.NoSync: "fails to sync and loses what was written", plan.Flips: "flips a bit",
+	plan.Refuses: "refuses writes", plan.Full: "is full", plan.NoSync: "fails to sync and loses what was written",
 }
 
 // line writes an event.
@@ -86,6 +92,14 @@ func line(p *plan.Plan, e plan.Event) string {
 		return fmt.Sprintf("the result of query %d at %d%d was %v", e.Query, e.Seq, e.Wall, e.Rows[0])
 	case plan.Net:
 		return fmt.Sprintf("from %d to %d of query %d %v came and %v went", e.Prev, e.Seq, e.Query, e.Rows[0], e.Rows[1])
+	case plan.Proved:
+		return fmt.Sprintf("the result of query %d at %d is proved for version %d", e.Query, e.Seq, e.N)
+	case plan.Unproved:
+		return fmt.Sprintf("the result of query %d at %d is not proved: %s", e.Query, e.Seq, e.Text)
+	case plan.Gauge:
+		return fmt.Sprintf("the metrics say that query %d has %d rows", e.Query, e.N)
+	case plan.Captures:
+		return fmt.Sprintf("profile %d has %d captured rounds and %d expired ones", e.Who, e.N, e.Value)
 	case plan.Hinted:
 		return fmt.Sprintf("the server takes a hint about queries %v", e.Members)
 	case plan.Used:

@@ -30,17 +30,24 @@ const (
 	Resolved = "resolved" // the same, resolved
 	// Again: the receiver of rule Who, or follower Who if Value is 1, got message Text once more; Wall is
 	// when it got it first.
-	Again   = "again"
-	Alerts  = "alerts"  // the receiver of rule Who has alerts for Rows[0] at the end
-	Firing  = "firing"  // the server has alerts for Rows[0] of rule Who at the end
-	Past    = "past"    // the server says that Query had Rows[0] at Seq, or at the time Wall
-	Net     = "net"     // the server says that between Prev and Seq Rows[0] were added to Query and Rows[1] removed
-	Hinted  = "hinted"  // the server took a hint about Members
-	Used    = "used"    // what the server uses: N goroutines, Seq bytes of heap
-	State   = "state"   // the history of Query at Seq; written at the end
-	Now     = "now"     // the current result of Query; written at the end
-	Problem = "problem" // an answer that should not be; Text says which
-	End     = "end"     // the world is complete
+	Again  = "again"
+	Alerts = "alerts" // the receiver of rule Who has alerts for Rows[0] at the end
+	Firing = "firing" // the server has alerts for Rows[0] of rule Who at the end
+	Past   = "past"   // the server says that Query had Rows[0] at Seq, or at the time Wall
+	Net    = "net"    // the server says that between Prev and Seq Rows[0] were added to Query and Rows[1] removed
+	Hinted = "hinted" // the server took a hint about Members
+	Used   = "used"   // what the server uses: N goroutines, Seq bytes of heap
+	State  = "state"  // the history of Query at Seq; written at the end
+	Now    = "now"    // the current result of Query; written at the end
+	// Proved: the server says that the result of Query at Seq is true at version N of the log.
+	Proved   = "proved"
+	Unproved = "unproved" // the server says at the end that nothing is proved about Query; Text is why
+	Gauge    = "gauge"    // the metrics say at the end that the result of Query has N rows
+	Captures = "captures" // profile Who has N captured rounds at the end, and Value expired ones
+	Flipped  = "flipped"  // a bit of the store's file is another one from now on; Text says which
+	Mended   = "mended"   // it is as before
+	Problem  = "problem"  // an answer that should not be; Text says which
+	End      = "end"      // the world is complete
 )
 
 // An Event is something that happened in the world, as the world saw it.

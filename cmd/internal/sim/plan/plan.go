@@ -2,6 +2,7 @@
 package plan
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -34,6 +35,79 @@ type Plan struct {
 
 	Nodes   int      `json:"nodes,omitempty"` // of a cluster, 0 for a server alone
 	Outages []Outage `json:"outages,omitempty"`
+
+	Feed     *Feed     `json:"feed,omitempty"`
+	Profiles []Profile `json:"profiles,omitempty"`
+	Flips    []Flip    `json:"flips,omitempty"`
+}
+
+// A Feed is a log of what changes in the data of the endpoint, a version for each update. The data that the
+// endpoint shows are Lag behind the truth, and the log is Delay behind it, which is no more.
+type Feed struct {
+	Delay    time.Duration `json:"delay"`
+	Lag      time.Duration `json:"lag"`
+	Position bool          `json:"position"` // the endpoint tells its position
+	Slow     time.Duration `json:"slow"`     // of an answer of the log
+	Away     []Window      `json:"away,omitempty"`
+	Trouble  string        `json:"trouble,omitempty"` // of the log in each of Away
+	Lost     []Window      `json:"lost,omitempty"`    // what changes in them never comes to the log
+	Lies     []Window      `json:"lies,omitempty"`    // in which the endpoint tells an older position, or something else
+}
+
+// A Version is an update of a query's result, with its number in the order of all updates, from 1 on.
+type Version struct {
+	Update
+	Query  int
+	Before []int // the rows before
+	Lost   bool  // the log never has it
+}
+
+// mostLost is how many versions in a row a log can lose so that its readers notice.
+const mostLost = 3
+
+// Versions lists all updates in their order.
+func (p *Plan) Versions() (list []Version) {
+	for q := range p.Queries {
+		before := []int{}
+		for _, u := range p.Queries[q].Updates {
+			list = append(list, Version{Update: u, Query: q, Before: before})
+			before = u.Rows
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Version) int { return cmp.Compare(a.At, b.At) })
+	lost := 0 // in a row
+	for i := range list {
+		if p.Feed == nil || lost == mostLost || !slices.ContainsFunc(p.Feed.Lost, func(w Window) bool { return w.Holds(list[i].At) }) {
+			lost = 0
+			continue
+		}
+		list[i].Lost = true
+		lost++
+	}
+	return list
+}
+
+// Shown returns the time whose truth the endpoint shows at a time.
+func (p *Plan) Shown(at time.Duration) time.Duration {
+	if p.Feed == nil {
+		return at
+	}
+	return at - p.Feed.Lag
+}
+
+// A Profile asks for queries to be refreshed together.
+type Profile struct {
+	From    time.Duration `json:"from"`
+	Queries []int         `json:"queries"`
+	Every   time.Duration `json:"every"`
+	Slack   time.Duration `json:"slack"`
+}
+
+// A Flip changes a bit of the store's file before the first start after At. It is undone once the check of the store has
+// noticed it.
+type Flip struct {
+	At    time.Duration `json:"at"`
+	Place float64       `json:"place"` // in the file, from 0 to 1
 }
 
 // Settings are those of the server, which may have others at its next start.
@@ -72,6 +146,7 @@ type Query struct {
 	Registered time.Duration `json:"registered"`
 	Cost       time.Duration `json:"cost"` // of one execution
 	Updates    []Update      `json:"updates"`
+	Watch      bool          `json:"watch,omitempty"` // it is registered as a watch of an entity
 }
 
 // An Update replaces the rows of a query's true result.
@@ -127,6 +202,7 @@ const (
 	SEPA      = "sepa"
 	WebSub    = "websub"
 	People    = "people" // texts in words
+	Mail      = "mail"   // the same by e-mail
 )
 
 // Troubles of receivers.
@@ -189,7 +265,6 @@ const (
 	Refuses = "refuses" // writes fail
 	Full    = "full"    // there is no room: writes fail, or are done in part
 	NoSync  = "no sync" // syncs fail, and what they should have written is lost at the next crash
-	Flips   = "flips"   // a bit of a file changes before the next start; it is mended once it is noticed
 )
 
 // A DiskFault is what the disk does for some time to one call in Every.
@@ -217,6 +292,7 @@ type Step struct {
 // Kinds of outages.
 const (
 	Down = "down" // the node is stopped, and starts again
+	Dead = "dead" // the node is killed, and starts again with what its disk had
 	Off  = "off"  // the node is cut off from the journal and the other nodes, and serves clients
 )
 
@@ -242,7 +318,7 @@ func New(seed uint64) *Plan {
 	}
 	p := &Plan{Seed: seed, Settle: 4 * time.Minute}
 	r := next()
-	p.Span = between(r, 5*time.Minute, 12*time.Minute)
+	p.Span = between(r, 4*time.Minute, 9*time.Minute)
 	p.Slot = pick(r, 2*time.Second, 5*time.Second, 10*time.Second, 30*time.Second)
 	p.Settings = newSettings(r, p.Slot)
 	r = next()
@@ -304,7 +380,7 @@ func New(seed uint64) *Plan {
 		}
 		p.Hints = append(p.Hints, h)
 	}
-	p.ReadEvery = pick(next(), 0, 3*time.Second, 10*time.Second)
+	p.ReadEvery = pick(next(), 0, 5*time.Second, 15*time.Second)
 	r = next()
 	if len(p.Stops) > 0 && r.IntN(3) == 0 {
 		p.Edits = []Edit{{between(r, 0, p.Span/2), newSettings(r, p.Slot)}}
@@ -313,14 +389,57 @@ func New(seed uint64) *Plan {
 	if r = next(); r.IntN(8) == 0 {
 		p.Nodes, p.Stops, p.Steps, p.Disk, p.Edits = 3, nil, nil, nil, nil
 		for _, w := range windows(r, 1+r.IntN(5), p.Span, 5*time.Second, time.Minute) {
-			p.Outages = append(p.Outages, Outage{w, r.IntN(p.Nodes), pick(r, Down, Off, Off)})
+			p.Outages = append(p.Outages, Outage{w, r.IntN(p.Nodes), pick(r, Down, Off, Off, Dead)})
 		}
 	}
 	if r = next(); p.Nodes == 0 && len(p.Stops) > 0 && len(p.Disk) == 0 && r.IntN(3) == 0 {
 		p.Restore = p.Stops[r.IntN(len(p.Stops))].At
 		p.Backup = between(r, p.Restore/4, p.Restore)
 	}
+	if r = next(); r.IntN(3) == 0 {
+		p.Feed = newFeed(r, p)
+	}
+	if r = next(); r.IntN(5) == 0 {
+		x := Profile{From: between(r, 0, p.Span/2), Every: pick(r, 30*time.Second, time.Minute, 2*time.Minute)}
+		x.Slack = pick(r, 10*time.Second, 25*time.Second)
+		x.Queries = r.Perm(len(p.Queries))[:2]
+		p.Profiles = append(p.Profiles, x)
+		p.Policy = pick(r, p.Policy, "mrsf:p", "sedf:p", "medf:np")
+	}
+	if r = next(); r.IntN(4) == 0 {
+		f := Follower{Way: Mail, Query: r.IntN(len(p.Queries)), Trouble: newTrouble(r)}
+		f.From = p.Queries[f.Query].Registered + between(r, 2*time.Second, 2*time.Minute)
+		f.Away = windows(r, r.IntN(3), p.Span, 3*time.Second, time.Minute)
+		p.Followers = append(p.Followers, f)
+	}
+	r = next()
+	for q := range p.Queries {
+		p.Queries[q].Watch = r.IntN(6) == 0 && !slices.ContainsFunc(p.Followers, func(f Follower) bool {
+			return f.Query == q && (f.Way == People || f.Way == Mail || f.Way == SEPA)
+		})
+	}
+	if r = next(); p.Nodes == 0 && len(p.Stops) > 0 && r.IntN(4) == 0 {
+		for range 1 + r.IntN(3) {
+			p.Flips = append(p.Flips, Flip{between(r, 0, p.Stops[len(p.Stops)-1].At), r.Float64()})
+		}
+	}
 	return p
+}
+
+// newFeed makes a feed. The endpoint then shows no old data but what its lag explains, since a position that is not that
+// of an answer proves what is false.
+func newFeed(r *rand.Rand, p *Plan) *Feed {
+	f := &Feed{Lag: between(r, 0, 20*time.Second), Position: r.IntN(3) > 0, Slow: pick(r, 0, 0, 500*time.Millisecond), Trouble: newTrouble(r)}
+	f.Delay = pick(r, 0, 0, f.Lag/2, f.Lag)
+	f.Away = windows(r, r.IntN(3), p.Span, 10*time.Second, 2*time.Minute)
+	f.Lost = windows(r, r.IntN(2), p.Span, time.Second, 20*time.Second)
+	f.Lies = windows(r, r.IntN(3), p.Span, 5*time.Second, time.Minute)
+	for i := range p.Faults {
+		if p.Faults[i].Kind == Old {
+			p.Faults[i].Kind, p.Faults[i].Delay = Late, p.Timeout/2
+		}
+	}
+	return f
 }
 
 func newSettings(r *rand.Rand, slot time.Duration) (s Settings) {
@@ -367,7 +486,10 @@ func (p *Plan) Number() int {
 	if p.Restore > 0 {
 		n++
 	}
-	return n
+	if f := p.Feed; f != nil {
+		n += len(f.Away) + len(f.Lost) + len(f.Lies)
+	}
+	return n + len(p.Flips)
 }
 
 func newQuery(r *rand.Rand, p *Plan) Query {

@@ -46,15 +46,26 @@ func (w cluster) node(ctx context.Context, i int) {
 		w.until(ctx, w.up(i))
 		until := time.Duration(1 << 62)
 		for _, o := range w.Outages {
-			if o.Node == i && o.Kind == plan.Down && o.From > w.now() {
+			if o.Node == i && o.Kind != plan.Off && o.From > w.now() {
 				until = min(until, o.From)
 			}
 		}
 		here, leave := context.WithCancel(ctx)
+		var files map[string][]byte // of a node that was killed, as they were then
 		if until < 1<<62 {
-			time.AfterFunc(until-w.now(), leave)
+			time.AfterFunc(until-w.now(), func() {
+				if w.Out(i, plan.Dead, w.now()) {
+					files = contents(nodeDir(i))
+				}
+				leave()
+			})
 		}
 		err := w.runNode(here, i)
+		for file, b := range files {
+			if e := os.WriteFile(file, b, 0o600); e != nil {
+				err = e
+			}
+		}
 		if err == nil && here.Err() == nil {
 			err = errors.New("it ended by itself")
 		}
@@ -71,14 +82,28 @@ func (w cluster) node(ctx context.Context, i int) {
 // up is when a node that is down now starts.
 func (w cluster) up(i int) time.Duration {
 	at := w.now()
-	for w.Out(i, plan.Down, at) {
+	for w.Out(i, plan.Down, at) || w.Out(i, plan.Dead, at) {
 		at += time.Second
 	}
 	return at
 }
 
+func nodeDir(i int) string { return fmt.Sprint(data, "/n", i) }
+
+// contents reads the files of a directory.
+func contents(dir string) map[string][]byte {
+	files := map[string][]byte{}
+	list, _ := os.ReadDir(dir)
+	for _, e := range list {
+		if b, err := os.ReadFile(dir + "/" + e.Name()); err == nil {
+			files[dir+"/"+e.Name()] = b
+		}
+	}
+	return files
+}
+
 func (w cluster) runNode(ctx context.Context, i int) error {
-	dir := fmt.Sprint(data, "/n", i)
+	dir := nodeDir(i)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -88,7 +113,7 @@ func (w cluster) runNode(ctx context.Context, i int) error {
 	for k := range w.Nodes {
 		c.Cluster.API[fmt.Sprint("n", k)] = "http://" + inner(k)
 	}
-	j := &link{Journal: w.journal.Open(), off: func() bool { return w.Out(i, plan.Off, w.now()) }}
+	j := &link{Journal: w.journal.Open(), off: func() bool { return w.Out(i, plan.Off, w.now()) || w.Out(i, plan.Dead, w.now()) }}
 	defer j.Close()
 	log := newLog().With("node", i)
 	s, err := newOn(ctx, c, log, j, clock.New(time.Now, clock.Patience, log))
@@ -105,7 +130,7 @@ func (w cluster) link(i int) http.Handler {
 	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: w.address(i)})
 	to.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if w.Out(i, plan.Off, w.now()) {
+		if w.Out(i, plan.Off, w.now()) || w.Out(i, plan.Dead, w.now()) {
 			<-r.Context().Done()
 			return
 		}

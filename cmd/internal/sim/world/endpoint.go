@@ -18,6 +18,12 @@ import (
 // subject is the subject of a query. In a merged request it follows the member's number.
 var subject = regexp.MustCompile(`(?:(\d+) )?<http://sim/q/(\d+)>`)
 
+// holds is the predicate of all data.
+const holds = "http://sim/holds"
+
+// entity is the subject of a query.
+func entity(i int) string { return fmt.Sprint("http://sim/q/", i) }
+
 // query returns the text of a query.
 func query(i int) string {
 	return fmt.Sprintf("SELECT ?v { <http://sim/q/%d> <http://sim/holds> ?v }", i)
@@ -49,12 +55,15 @@ func serve(address string, h http.Handler) {
 func (e *endpoint) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := e.w
 	text := r.FormValue("query")
-	merged := strings.Contains(text, "VALUES")
+	merged := false
 	var members, numbers []int
-	for _, m := range subject.FindAllStringSubmatch(text, -1) {
-		i, _ := strconv.Atoi(m[2])
-		n, _ := strconv.Atoi(m[1])
-		members, numbers = append(members, i), append(numbers, n)
+	if !strings.Contains(text, "?label") { // there are no labels
+		for _, m := range subject.FindAllStringSubmatch(text, -1) {
+			i, _ := strconv.Atoi(m[2])
+			n, _ := strconv.Atoi(m[1])
+			merged = merged || m[1] != ""
+			members, numbers = append(members, i), append(numbers, n)
+		}
 	}
 	e.n++
 	n := e.n
@@ -95,7 +104,12 @@ func (e *endpoint) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		end.Text = plan.Silent
 		return
 	}
-	body := e.answer(&end, members, numbers, merged, fault)
+	var body []byte
+	if text == positionQuery {
+		body = e.position()
+	} else {
+		body = e.answer(&end, text, members, numbers, merged, fault)
+	}
 	if fault.Kind == plan.Short {
 		rw.Header().Set("X-SPARQL-MaxRows", "1")
 	}
@@ -121,23 +135,35 @@ func (e *endpoint) fault(at time.Duration, n int) plan.Fault {
 	return plan.Fault{}
 }
 
+const integer = "http://www.w3.org/2001/XMLSchema#integer"
+
+type term map[string]string
+
 // answer writes the result of a request in an order of its own.
-func (e *endpoint) answer(end *plan.Event, members, numbers []int, merged bool, f plan.Fault) []byte {
-	at := e.w.now()
+func (e *endpoint) answer(end *plan.Event, text string, members, numbers []int, merged bool, f plan.Fault) []byte {
+	at := e.w.Shown(e.w.now())
 	if f.Kind == plan.Old {
 		at = max(0, at-f.Delay)
 	}
-	type term map[string]string
-	const integer = "http://www.w3.org/2001/XMLSchema#integer"
 	vars, bindings := []string{"v"}, []map[string]term{}
+	watch := strings.Contains(text, "?property")
+	switch {
+	case len(members) == 0:
+		vars = []string{"iri", "label"}
+	case watch:
+		vars = []string{"property", "value"}
+	}
 	if merged {
-		vars = []string{"i", "v"}
+		vars = append([]string{"i"}, vars...)
 	}
 	for k, i := range members {
 		rows := e.w.Queries[i].Rows(at)
 		end.Rows = append(end.Rows, rows)
 		for _, v := range rows {
 			b := map[string]term{"v": {"type": "literal", "value": strconv.Itoa(v)}}
+			if watch {
+				b = map[string]term{"property": {"type": "uri", "value": holds}, "value": b["v"]}
+			}
 			if merged {
 				b["i"] = term{"type": "literal", "value": strconv.Itoa(numbers[k]), "datatype": integer}
 			}
@@ -148,6 +174,10 @@ func (e *endpoint) answer(end *plan.Event, members, numbers []int, merged bool, 
 	if f.Kind == plan.Short && len(bindings) > 1 {
 		bindings = bindings[:1]
 	}
+	return result(vars, bindings)
+}
+
+func result(vars []string, bindings []map[string]term) []byte {
 	b, _ := json.Marshal(map[string]any{"head": map[string]any{"vars": vars}, "results": map[string]any{"bindings": bindings}})
 	return b
 }

@@ -25,7 +25,7 @@ func (w *world) follow(ctx context.Context, i int) {
 	case plan.Webhook:
 		w.addWebhook(ctx, i)
 		return
-	case plan.People:
+	case plan.People, plan.Mail:
 		w.addPeople(ctx, i)
 		return
 	case plan.WebSub:

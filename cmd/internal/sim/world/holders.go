@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -80,7 +81,14 @@ func (w *world) hold(ctx context.Context, i int) {
 		var made struct {
 			ID string `json:"id"`
 		}
-		_, err := w.call(ctx, http.MethodPost, "/v1/queries", map[string]any{"query": query(i), "endpoint": "city", "name": name(i)}, &made)
+		path, body := "/v1/queries", map[string]any{"query": query(i), "endpoint": "city", "name": name(i)}
+		if w.Queries[i].Watch {
+			path, body = "/v1/watches", map[string]any{"iri": entity(i), "properties": []string{holds}, "endpoint": "city", "name": name(i)}
+		}
+		status, err := w.call(ctx, http.MethodPost, path, body, &made)
+		if status >= 400 && status < 500 {
+			w.write(plan.Event{Kind: plan.Problem, Query: i, Text: err.Error()})
+		}
 		if err == nil {
 			w.write(plan.Event{Kind: plan.Registered, Query: i, Text: made.ID})
 			return
@@ -102,7 +110,7 @@ type document struct {
 func (d document) rows() []int {
 	list := []int{}
 	for _, b := range d.Results.Bindings {
-		n, err := strconv.Atoi(b["v"].Value)
+		n, err := strconv.Atoi(cmp.Or(b["v"].Value, b["value"].Value))
 		if err != nil {
 			n = -1
 		}
@@ -144,7 +152,7 @@ func (c *change) apply(rows []int) []int {
 }
 
 // readHistory writes the current result of each query, and all states that the history has.
-func (w *world) readHistory() {
+func (w reader) readHistory() {
 	ctx := context.Background()
 	for i := range w.Queries {
 		var page struct {
@@ -182,6 +190,10 @@ func (w *world) readHistory() {
 			continue
 		}
 		w.write(plan.Event{Kind: plan.Now, Query: i, Rows: [][]int{d.rows()}})
+		w.readGauge(i)
+		if w.Feed != nil {
+			updates(w).readProof(ctx, i, true)
+		}
 		for range max(w.Nodes, 1) - 1 { // the other nodes have the same
 			w.turn.Add(1)
 			if _, err := w.call(ctx, http.MethodGet, "/v1/queries/"+name(i)+"/results", nil, &d); err != nil {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"strconv"
 	"sync"
@@ -39,14 +40,16 @@ type world struct {
 	begun  time.Time     // of this life
 	offset time.Duration // of this life's begin since the world's
 
-	turn    atomic.Int64 // chooses the node that clients ask
-	journal *memory.Log  // the journal of a cluster
+	turn     atomic.Int64 // chooses the node that clients ask
+	journal  *memory.Log  // the journal of a cluster
+	versions []plan.Version
 
 	mu  sync.Mutex
 	log *os.File
 }
 
 func main() {
+	http.DefaultTransport.(*http.Transport).DisableCompression = true // what it costs is not looked at
 	w := &world{begun: time.Now(), journal: memory.New("sim")}
 	text, err := os.ReadFile(state + "/plan.json")
 	if err == nil {
@@ -64,6 +67,7 @@ func main() {
 		fmt.Println(err)
 		os.Exit(2)
 	}
+	w.versions = w.Versions()
 	w.live()
 	os.Exit(0)
 }
@@ -100,6 +104,10 @@ func (w *world) live() {
 	w.write(plan.Event{Kind: plan.Start})
 	go w.serveEndpoint()
 	go w.serveReceivers()
+	go mailServer{w}.serveMail()
+	if w.Feed != nil {
+		go updates{w}.serveLog()
+	}
 	ended := make(chan error, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -128,9 +136,10 @@ func (w *world) live() {
 	case <-time.After(end - w.now()):
 	}
 	if !clean {
-		w.readHistory()
-		w.readAlerts()
-		w.readUse()
+		reader{w}.readHistory()
+		reader{w}.readAlerts()
+		reader{w}.readProfiles()
+		reader{w}.readUse()
 		w.write(plan.Event{Kind: plan.End})
 		return
 	}
@@ -150,7 +159,11 @@ func (w *world) alone(ctx context.Context, ended chan<- error) bool {
 		return false
 	}
 	if _, err := os.Stat(data + "/" + store.File); err == nil {
-		w.write(plan.Event{Kind: plan.Checked, Text: text(check(data))})
+		err := check(data)
+		w.write(plan.Event{Kind: plan.Checked, Text: text(err)})
+		if err != nil && len(w.Flips) > 0 { // the operator mends the disk first
+			return false
+		}
 	}
 	s, err := server.New(ctx, w.config(w.address(0), data), newLog())
 	if err != nil {
@@ -181,10 +194,16 @@ func (w *world) begin(ctx context.Context) {
 		go w.hint(ctx, i)
 	}
 	if w.ReadEvery > 0 {
-		go w.readPast(ctx)
+		go reader{w}.readPast(ctx)
 	}
 	if w.Backup > 0 {
 		go w.backUp(ctx)
+	}
+	if w.Feed != nil {
+		go updates{w}.readProofs(ctx)
+	}
+	for i := range w.Profiles {
+		go reader{w}.profile(ctx, i)
 	}
 }
 
@@ -214,11 +233,15 @@ func (w *world) config(listen, dir string) *config.Config {
 	c.Limits.Reserve = 0
 	c.Retention.Changes, c.Retention.Age = is.Retention, registry.Duration(is.Age)
 	c.WebSub.AllowCallbackNetworks = []string{"127.0.0.0/8"}
-	c.Endpoints = []registry.Endpoint{{
+	c.Feeds = updates{w}.feeds()
+	c.Mail.Server, c.Mail.From, c.Mail.Security, c.Mail.Recipients = mailAddress, "freshet@sim.example", "none", []string{"sim.example"}
+	e := registry.Endpoint{
 		Name: "city", URL: "http://" + endpointAddress + "/sparql", Slot: "@every " + w.Slot.String(),
 		Budget: registry.Duration(is.Budget), Timeout: registry.Duration(is.Timeout), MinGap: registry.Duration(is.MinGap),
 		Concurrency: is.Concurrency, Policy: is.Policy, Rule: is.Rule, Merge: is.Merge,
-	}}
+	}
+	updates{w}.told(&e)
+	c.Endpoints = []registry.Endpoint{e}
 	c.Sources = config.Sources{}
 	if err := c.Check(); err != nil {
 		fmt.Println(err)

@@ -3,6 +3,7 @@ package main
 // This file reads what the server knows of the past, reports what changed, and looks at what the server uses.
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"net/url"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/sim/plan"
@@ -24,35 +27,35 @@ type jsonTime struct{ time.Time }
 
 func (t *jsonTime) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &t.Time) }
 
+// A reader looks at what the server says.
+type reader struct{ *world }
+
 // readPast reads states of the past and the differences between them. What it gets is judged by
 // the history that the server has at the end.
-func (w *world) readPast(ctx context.Context) {
+func (w reader) readPast(ctx context.Context) {
 	r := rand.New(rand.NewPCG(w.Seed, 0x9a57+uint64(w.offset)))
-	for w.until(ctx, w.now()+w.ReadEvery) {
+	for w.until(ctx, w.now()+w.ReadEvery) && w.now() < w.Span {
 		q := r.IntN(len(w.Queries))
-		var page struct {
-			Changes []change `json:"changes"`
+		path := "/v1/queries/" + name(q)
+		var is struct {
+			Seq uint64 `json:"seq"`
 		}
-		if _, err := w.call(ctx, http.MethodGet, "/v1/queries/"+name(q)+"/changes?limit=1000", nil, &page); err != nil || len(page.Changes) == 0 {
+		if _, err := w.call(ctx, http.MethodGet, path, nil, &is); err != nil || is.Seq == 0 {
 			continue
 		}
-		one, other := page.Changes[r.IntN(len(page.Changes))], page.Changes[r.IntN(len(page.Changes))]
+		one, other := 1+r.Uint64N(is.Seq), 1+r.Uint64N(is.Seq)
 		x := plan.Event{Kind: plan.Past, Query: q}
-		path := "/v1/queries/" + name(q)
 		switch r.IntN(3) {
 		case 0:
-			x.Seq = one.Seq
-			path += fmt.Sprint("/results?seq=", one.Seq)
+			x.Seq = one
+			path += fmt.Sprint("/results?seq=", one)
 		case 1:
 			at := time.Now().Add(-time.Duration(r.Int64N(int64(2 * time.Minute))))
 			x.Wall = at.UnixNano()
 			path += "/results?at=" + url.QueryEscape(at.UTC().Format(time.RFC3339Nano))
 		default:
-			if one.Seq > other.Seq {
-				one, other = other, one
-			}
-			x.Kind, x.Prev, x.Seq = plan.Net, one.Seq, other.Seq
-			path += fmt.Sprintf("/changes/diff?from=%d&to=%d", one.Seq, other.Seq)
+			x.Kind, x.Prev, x.Seq = plan.Net, min(one, other), max(one, other)
+			path += fmt.Sprintf("/changes/diff?from=%d&to=%d", x.Prev, x.Seq)
 		}
 		var d struct {
 			document
@@ -98,9 +101,61 @@ func (w *world) hint(ctx context.Context, i int) {
 }
 
 // readUse writes how many goroutines and how much memory there are.
-func (w *world) readUse() {
+func (w reader) readUse() {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	w.write(plan.Event{Kind: plan.Used, N: runtime.NumGoroutine(), Seq: m.HeapAlloc})
+}
+
+// readGauge writes how many rows the metrics say that a query has.
+func (w reader) readGauge(q int) {
+	resp, err := http.Get("http://" + w.server() + "/metrics/results?query=" + name(q))
+	if err != nil {
+		w.write(plan.Event{Kind: plan.Problem, Query: q, Text: err.Error()})
+		return
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if series, value, ok := strings.Cut(lines.Text(), "} "); ok && strings.HasPrefix(series, "freshet_result_rows{") {
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				w.write(plan.Event{Kind: plan.Problem, Query: q, Text: lines.Text()})
+			}
+			w.write(plan.Event{Kind: plan.Gauge, Query: q, N: n})
+		}
+	}
+}
+
+// profile makes a profile at its time, and again in each life, which changes nothing.
+func (w reader) profile(ctx context.Context, i int) {
+	x := &w.Profiles[i]
+	at := x.From
+	for _, q := range x.Queries {
+		at = max(at, w.Queries[q].Registered+5*time.Second)
+	}
+	if !w.until(ctx, at) {
+		return
+	}
+	items := []any{}
+	for _, q := range x.Queries {
+		items = append(items, map[string]any{"query": name(q), "when": map[string]any{"every": x.Every.String(), "slack": x.Slack.String()}})
+	}
+	w.make(ctx, "/v1/profiles", "/v1/profiles/"+profileName(i), map[string]any{"name": profileName(i), "items": items}, func() {})
+}
+
+func profileName(i int) string { return fmt.Sprint("p", i) }
+
+// readProfiles writes how many rounds of each profile were captured.
+func (w reader) readProfiles() {
+	for i := range w.Profiles {
+		var is struct {
+			Captured int `json:"captured"`
+			Expired  int `json:"expired"`
+		}
+		if _, err := w.call(context.Background(), http.MethodGet, "/v1/profiles/"+profileName(i)+"/captures", nil, &is); err != nil {
+			w.write(plan.Event{Kind: plan.Problem, Text: err.Error()})
+		}
+		w.write(plan.Event{Kind: plan.Captures, Who: i, N: is.Captured, Value: is.Expired})
+	}
 }

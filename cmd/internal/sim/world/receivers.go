@@ -128,13 +128,17 @@ func (w *world) takeContent(i int, _ http.ResponseWriter, _ *http.Request, body 
 
 // takeWords reads a text for people.
 func (w *world) takeWords(i int, _ http.ResponseWriter, _ *http.Request, body []byte) {
-	f := w.Followers[i]
-	x := plan.Event{Kind: plan.Words, Who: i, Query: f.Query, Rows: [][]int{{}, {}}}
 	title, text, _ := strings.Cut(string(body), "\n")
-	if title != name(f.Query) {
+	if title != name(w.Followers[i].Query) {
 		w.write(plan.Event{Kind: plan.Problem, Who: i, Text: "a message about something else: " + string(body)})
 	}
-	for _, line := range strings.Split(text, "\n") {
+	w.tell(i, strings.Split(text, "\n"))
+}
+
+// tell writes what the lines of a text or letter say.
+func (w *world) tell(i int, lines []string) {
+	x := plan.Event{Kind: plan.Words, Who: i, Query: w.Followers[i].Query, Rows: [][]int{{}, {}}}
+	for _, line := range lines {
 		sign, rest, _ := strings.Cut(line, " ")
 		n, err := strconv.Atoi(rest)
 		switch {
@@ -149,6 +153,9 @@ func (w *world) takeWords(i int, _ http.ResponseWriter, _ *http.Request, body []
 		default:
 			x.Text += line
 		}
+	}
+	if w.Followers[i].Way == plan.Mail && len(x.Rows[0])+len(x.Rows[1])+x.N > 0 { // a letter says more besides
+		x.Text = ""
 	}
 	w.write(x)
 }
@@ -236,7 +243,7 @@ func (w *world) takeAlerts(i int, _ *http.Request, body []byte) error {
 }
 
 // readAlerts writes which alerts the server and its Alertmanagers have at the end.
-func (w *world) readAlerts() {
+func (w reader) readAlerts() {
 	ctx := context.Background()
 	for i := range w.Rules {
 		var page struct {
@@ -283,7 +290,11 @@ func (w *world) rule(ctx context.Context, i int) {
 	if x.Rows {
 		body["when"], body["summary"] = fmt.Sprint("rows > ", x.Above), "rows: ?rows"
 	} else {
-		body["when"], body["summary"], body["labels"] = fmt.Sprint("?v > ", x.Above), "value ?v", map[string]string{"v": "?v"}
+		v := "?v"
+		if w.Queries[x.Query].Watch {
+			v = "?value"
+		}
+		body["when"], body["summary"], body["labels"] = fmt.Sprint(v, " > ", x.Above), "value "+v, map[string]string{"v": v}
 	}
 	w.make(ctx, "/v1/rules", "/v1/rules/"+ruleName(i), body, func() { w.write(plan.Event{Kind: plan.Ruled, Who: i, Query: x.Query}) })
 }
@@ -318,8 +329,11 @@ func (w *world) make(ctx context.Context, collection, one string, body map[strin
 func (w *world) addPeople(ctx context.Context, i int) {
 	f := w.Followers[i]
 	w.unlessFollowed(ctx, i, func() (int, uint64, error) {
-		body := map[string]any{"notify": fmt.Sprintf("text+http://%s/people/%d", receiverAddress, i), "query": name(f.Query),
-			"name": fmt.Sprint("people", i)}
+		to := fmt.Sprintf("text+http://%s/people/%d", receiverAddress, i)
+		if f.Way == plan.Mail {
+			to = fmt.Sprintf("mailto:m%d@sim.example", i)
+		}
+		body := map[string]any{"notify": to, "query": name(f.Query), "name": fmt.Sprint("people", i)}
 		if f.Digest != "" {
 			body["digest"] = f.Digest
 		}
