@@ -265,6 +265,10 @@ func (c *command) find(ctx context.Context, b *bug) error {
 			}
 			found = fmt.Sprintf("seed %d: %s", seed, wrong[0])
 		}
+		if r, err = Simulate(ctx, c.module, p, ""); err != nil || len(Judge(r)) > 0 { // it is wrong by itself
+			found = ""
+			return true
+		}
 		return false
 	})
 	if broken != nil {

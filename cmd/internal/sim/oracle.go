@@ -111,7 +111,7 @@ func (j *judge) unsettled(at time.Duration) bool {
 func (j *judge) read() {
 	open := map[int]*request{}
 	ids := map[int]string{}
-	complete, flipped := false, false
+	complete, flipped, before := false, false, ""
 	cut := func(at time.Duration) {
 		for _, n := range slices.Sorted(maps.Keys(open)) {
 			open[n].end, open[n].cut = at, true
@@ -119,19 +119,21 @@ func (j *judge) read() {
 		clear(open)
 	}
 	last := time.Duration(0)
-	for i, e := range j.Events {
+	for _, e := range j.Events {
 		if e.At < last {
 			j.say(e.At, "time goes back")
 		}
+		if e.Kind == plan.Flipped || e.Kind == plan.Mended { // between two lives
+			flipped = e.Kind == plan.Flipped
+			continue
+		}
 		switch e.Kind {
 		case plan.Start:
-			if i > 0 && !slices.Contains([]string{plan.Stopped, plan.Mended}, j.Events[i-1].Kind) {
+			if before != "" && before != plan.Stopped {
 				j.ends = append(j.ends, last)
 			}
 			cut(last)
 			j.begins = append(j.begins, e.At)
-		case plan.Flipped, plan.Mended:
-			flipped = e.Kind == plan.Flipped
 		case plan.Checked, plan.Failed:
 			if e.Text != "" && !j.broken(e.At) && !flipped {
 				j.say(e.At, "%s: %s", e.Kind, e.Text)
@@ -165,7 +167,7 @@ func (j *judge) read() {
 		case plan.End:
 			complete = true
 		}
-		last = e.At
+		last, before = e.At, e.Kind
 	}
 	cut(last)
 	if !complete {
@@ -372,6 +374,9 @@ func (j *judge) follower(who int) {
 		switch e.Kind {
 		case plan.Subscribed:
 			reason = e.Text
+			if e.Seq == 0 && j.restored > 0 && e.At >= j.restored { // it begins with nothing
+				epoch, seq = "", 0
+			}
 		case plan.Moved:
 			seq = max(seq, e.Seq)
 		case plan.Snapshot, plan.Delta:

@@ -400,8 +400,8 @@ func New(seed uint64) *Plan {
 		p.Feed = newFeed(r, p)
 	}
 	if r = next(); r.IntN(5) == 0 {
-		x := Profile{From: between(r, 0, p.Span/2), Every: pick(r, 30*time.Second, time.Minute, 2*time.Minute)}
-		x.Slack = pick(r, 10*time.Second, 25*time.Second)
+		x := Profile{From: between(r, 0, p.Span/2), Every: pick(r, time.Minute, 2*time.Minute)}
+		x.Slack = p.Slot + pick(r, time.Second, 15*time.Second)
 		x.Queries = r.Perm(len(p.Queries))[:2]
 		p.Profiles = append(p.Profiles, x)
 		p.Policy = pick(r, p.Policy, "mrsf:p", "sedf:p", "medf:np")
