@@ -376,7 +376,8 @@ var bugs = []bug{
 			"p.Offset > 0 && (p.Offset < b.Offset || BUG && p.Offset == b.Offset)"},
 	}},
 	{"feed-lag", "the data of an endpoint that tells no position count as new", []edit{
-		{"scheduler/proof/proof.go", "Assumed: now.Add(-lag).UTC()", "Assumed: now.Add(-lag * map[bool]time.Duration{false: 1}[BUG]).UTC()"},
+		{"scheduler/proof/proof.go", "heard\n	}\n	return feed.Before{Assumed: now.Add(-lag).UTC()",
+			"heard\n	}\n	return feed.Before{Assumed: now.Add(-lag * map[bool]time.Duration{false: 1}[BUG]).UTC()"},
 	}},
 	{"feed-beyond", "an answer that is newer than the feed counts as proved", []edit{
 		{"scheduler/proof/proof.go", " && b.Offset <= v.Feed.Head.Offset+1", " && (BUG || b.Offset <= v.Feed.Head.Offset+1)"},
