@@ -77,6 +77,10 @@ type Options struct {
 	Resolve func(c registry.Caller, ref string) (registry.Query, error)
 	Caller  func(name string) (registry.Caller, error) // without a role if the name has no token any more
 
+	// Proved returns until when the result of a query is known to be true without an answer, zero if it is not;
+	// nil: never.
+	Proved func(query string) time.Time
+
 	// Lease reports whether this process has the lease under which rules are evaluated and edited,
 	// and the token of that lease; nil: it needs none. Reload must be called before Lease reports a
 	// new one.

@@ -174,6 +174,25 @@ func TestConfirmation(t *testing.T) {
 	}
 }
 
+// A result that a feed proves needs no answer: the alert that waits for time to pass fires.
+func TestProofConfirms(t *testing.T) {
+	r, h := newRig(t), newHook(t)
+	q := r.log.Add("late", diff.Select, false)
+	r.record(q, "a=11")
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(time.Minute),
+		To: []registry.Receiver{{Kind: "webhook", Address: h.URL}}})
+	r.proved.Store(1_790_000_000 + 30)
+	r.waker.Wake(q)
+	if v := r.rule("late"); v.Status != registry.RulePending {
+		t.Errorf("%+v", v)
+	}
+	r.proved.Store(1_790_000_000 + 300)
+	until(t, "the alert", func() bool { r.waker.Wake(q); return len(h.messages()) == 1 })
+	if v := r.rule("late"); v.Status != registry.RuleFiring || !v.State.CheckedAt.Equal(time.Unix(1_790_000_000+300, 0)) {
+		t.Errorf("%+v", v)
+	}
+}
+
 // An alert that is removed with its rule or its query is resolved.
 func TestEnds(t *testing.T) {
 	r, h := newRig(t), newHook(t)

@@ -201,8 +201,11 @@ func (s *step) follow(x *entry, log *reading) (more bool, err error) {
 	switch at := state.At; {
 	case at == log.status.Position:
 		checked, next := log.status.CheckedAt, x.program.Next(state)
-		if at.Seq == 0 || next.IsZero() || next.After(checked) && !checked.Before(state.CheckedAt) {
-			return false, nil
+		if next.After(checked) {
+			checked, err = s.proved(log, checked)
+		}
+		if err != nil || at.Seq == 0 || next.IsZero() || next.After(checked) && !checked.Before(state.CheckedAt) {
+			return false, ignoreGone(err)
 		}
 		return false, s.fold(x, checked, func(state *registry.RuleState) []registry.RuleEvent { return x.program.Confirm(state, checked) })
 	case at.Epoch == "" || rule.NeedsResult(state):
@@ -234,6 +237,22 @@ func (s *step) follow(x *entry, log *reading) (more bool, err error) {
 	return true, s.fold(x, checked, func(state *registry.RuleState) []registry.RuleEvent {
 		return x.program.Reset(state, log.result, at, checked)
 	})
+}
+
+// proved returns until when the result that was read is true: until it was checked, or as long as a feed proves it.
+func (s *step) proved(log *reading, checked time.Time) (time.Time, error) {
+	if s.opts.Proved == nil {
+		return checked, nil
+	}
+	until := s.opts.Proved(log.query)
+	if !until.After(checked) {
+		return checked, nil
+	}
+	// It is the proof of this result only if no other one came before it was read.
+	if again, _, err := log.Current(log.query, false); err != nil || again.Position != log.status.Position {
+		return checked, err
+	}
+	return until, nil
 }
 
 // ignoreGone drops the error about a query that is gone: the next wake-up ends its rules.

@@ -57,6 +57,7 @@ type rig struct {
 	waker     *notify.Waker
 	options   alert.Options
 	withdrawn atomic.Bool
+	proved    atomic.Int64 // until when results are, in seconds
 	asked     atomic.Int64 // how often the caller of a rule was looked up
 	tick      int
 	passed    atomic.Int64           // minutes, one with each answer
@@ -122,6 +123,7 @@ func newRig(t testing.TB) *rig {
 	}
 	r.options = alert.Options{Log: r.log, Waker: r.waker, Guard: guard, Resolve: r.log.Resolve, PublicURL: "http://fresh.example",
 		Resend: 50 * time.Millisecond,
+		Proved: func(string) time.Time { return time.Unix(r.proved.Load(), 0) },
 		Query:  func(id string) (registry.Query, error) { return r.log.Resolve(app, id) },
 		Caller: func(name string) (registry.Caller, error) {
 			r.asked.Add(1)
