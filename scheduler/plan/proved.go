@@ -12,14 +12,14 @@ import (
 // proofs are what a feed tells about an endpoint's queries. A proved query is not due under any
 // policy. A query that an event matched is armed: it is asked until an answer is known to include
 // the event. Where the endpoint tells its position, that is when the position says so: until then
-// its data are those for which the result was proved, so the query is not due either. Elsewhere
-// it is asked at growing gaps, by what was learnt about the endpoint's lag. Hints by hand arm
+// its data are those for which the result was proved, so the query is not due either. Elsewhere, and
+// where several servers answer, it is asked at growing gaps, by what was learnt about the endpoint's lag. Hints by hand arm
 // queries in the second way, from the time of their arrival.
 //
 // Every hundredth execution that a proof saves is made all the same, as an audit.
 type proofs struct {
 	view       *proof.View // nil if the endpoint has no feed
-	told       bool        // it tells its position
+	told       bool        // it tells its position, and no other server answers for it
 	lag        time.Duration
 	refusal    string  // of the view, when the queries were last placed
 	list       []*item // proved ones, in no order
@@ -47,8 +47,8 @@ const auditShare = 100
 // Set sets what proofs depend on: view, nil if the endpoint has no feed; whether it tells
 // its position; and by how much its data lag behind at most, 0 if hints do not arm queries.
 func (p Proofs) Set(view *proof.View, told bool, lag time.Duration) {
-	was, before := p.view, p.refusal
-	p.view, p.told, p.lag, p.refusal = view, told, lag, ""
+	was, before, decided := p.view, p.refusal, p.told
+	p.view, p.told, p.lag, p.refusal = view, told && !view.Several(), lag, ""
 	if view == nil && was == nil {
 		return
 	}
@@ -56,7 +56,8 @@ func (p Proofs) Set(view *proof.View, told bool, lag time.Duration) {
 		p.refusal = view.Refusal()
 	}
 	if was == nil || view == nil || before != p.refusal || was.Feed.Base != view.Feed.Base || was.Feed.Mixed != view.Feed.Mixed ||
-		was.Feed.Disorder != view.Feed.Disorder || was.Told(feed.Place{Offset: 1}) != view.Told(feed.Place{Offset: 1}) {
+		was.Feed.Disorder != view.Feed.Disorder || decided != p.told ||
+		was.Told(feed.Place{Offset: 1}) != view.Told(feed.Place{Offset: 1}) {
 		p.placeAgain()
 	}
 }
@@ -382,10 +383,11 @@ func (p Proofs) Change(change func(*proof.Endpoint)) {
 	if p.view == nil {
 		return
 	}
-	rebuilt := p.view.Endpoint.Rebuilt
+	rebuilt, decided := p.view.Endpoint.Rebuilt, p.told
 	p.view.Change(change)
 	p.unrecorded = true
-	if r := p.view.Refusal(); r != p.refusal || rebuilt != p.view.Endpoint.Rebuilt {
+	p.told = p.told && !p.view.Several()
+	if r := p.view.Refusal(); r != p.refusal || decided != p.told || rebuilt != p.view.Endpoint.Rebuilt {
 		p.refusal = r
 		p.placeAgain()
 	}

@@ -116,6 +116,24 @@ func TestAGapHoldsOnceThePositionReachesIt(t *testing.T) {
 	}
 }
 
+// Where several servers answer, the smallest of their positions is no reason to wait: another one may have the event.
+func TestSeveralServersDoNotWaitForThePosition(t *testing.T) {
+	f := followsFeed(t, true, nil)
+	f.position(6)
+	f.now = placeAt(200).Time
+	f.tell(200, true)
+	f.touch(200)
+	if f.position(10); f.c.why != proved || !f.AwaitsPosition() || !f.NextArmed().IsZero() {
+		t.Fatal("one server:", f.c.why)
+	}
+	if f.Change(func(e *proof.Endpoint) { e.Back = f.now }); f.c.why == proved || f.AwaitsPosition() || f.NextArmed().IsZero() {
+		t.Error("several servers:", f.c.why, f.NextArmed())
+	}
+	if f.tell(201, true); !f.AwaitsPosition() {
+		t.Error("one server again:", f.c.why)
+	}
+}
+
 // What the position said holds for a while only, and until it is unknown.
 func TestAnOldPositionProvesNothing(t *testing.T) {
 	f := followsFeed(t, true, nil)

@@ -60,7 +60,7 @@ func (s *Positions) Take(e *Endpoint, p feed.Place, now time.Time, lag time.Dura
 	if s.since.IsZero() {
 		s.since = now
 	}
-	single := now.Sub(e.Back) >= backFor
+	single := !e.several(now)
 	least, kept := p, s.seen[:0]
 	for _, x := range s.seen {
 		if now.Sub(x.at) > max(lag, time.Minute) {
@@ -82,7 +82,7 @@ func (s *Positions) Take(e *Endpoint, p feed.Place, now time.Time, lag time.Dura
 		least, kept, s.high = p, kept[:0], feed.Place{}
 	}
 	s.seen = append(kept, told{now, p})
-	several := now.Sub(e.Back) < backFor
+	several := e.several(now)
 	if several && single {
 		e.Rebuilt++
 	}
@@ -94,6 +94,13 @@ func (s *Positions) Take(e *Endpoint, p feed.Place, now time.Time, lag time.Dura
 	}
 	return p
 }
+
+// several reports whether several servers may answer for the endpoint.
+func (e *Endpoint) several(now time.Time) bool { return now.Sub(e.Back) < backFor }
+
+// Several reports whether several servers may answer for the endpoint. Its position is then the smallest that was
+// told, so its data may include later events, and a query that one of them reached cannot wait for the position.
+func (v *View) Several() bool { return v.Endpoint.several(v.Now) }
 
 // before compares two positions of the same kind.
 func before(a, b feed.Place) bool { return a.Offset < b.Offset || a.Time.Before(b.Time) }
