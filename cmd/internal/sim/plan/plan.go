@@ -409,7 +409,7 @@ func New(seed uint64) *Plan {
 	if r = next(); r.IntN(4) == 0 {
 		f := Follower{Way: Mail, Query: r.IntN(len(p.Queries)), Trouble: newTrouble(r)}
 		f.From = p.Queries[f.Query].Registered + between(r, 2*time.Second, 2*time.Minute)
-		f.Away = windows(r, r.IntN(3), p.Span, 3*time.Second, time.Minute)
+		f.Away = windows(r, r.IntN(2), p.Span, 3*time.Second, time.Minute) // once, lest a pause be as long as the world
 		p.Followers = append(p.Followers, f)
 	}
 	r = next()

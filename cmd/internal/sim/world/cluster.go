@@ -127,7 +127,8 @@ func (w cluster) runNode(ctx context.Context, i int) error {
 
 // link passes the requests of other nodes to a node, unless it is cut off.
 func (w cluster) link(i int) http.Handler {
-	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: w.address(i)})
+	node := &url.URL{Scheme: "http", Host: w.address(i)} // which does not see that a proxy is in between
+	to := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(node) }}
 	to.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if w.Out(i, plan.Off, w.now()) || w.Out(i, plan.Dead, w.now()) {
