@@ -363,7 +363,7 @@ var bugs = []bug{
 	}},
 	// Feeds.
 	{"feed-gap", "events of a feed that are missing are forgotten", []edit{
-		{"scheduler/proof/feed.go", "	if b.Gap != \"\" {\n		f.Base", "	if b.Gap != \"\" && !BUG {\n		f.Base"},
+		{"scheduler/proof/feed.go", "	if b.Gap != \"\" {", "	if b.Gap != \"\" && !BUG {"},
 	}},
 	{"feed-chain", "a patch that does not follow the last one is taken", []edit{
 		{"endpoint/feed/patch.go", "if p.previous != at.ID && at.ID", "if !BUG && p.previous != at.ID && at.ID"},
