@@ -177,8 +177,10 @@ func (c *command) judge(ctx context.Context) error {
 					used = e
 				}
 			}
-			fmt.Printf("Seed %d: %.1fs, %d lives, %d looks, %d sleeps, %d disk calls, %d executions, %d nodes, "+
-				"%d goroutines, %d MiB.\n", seed, r.Took.Seconds(), r.Counts.Lives, r.Counts.Looks, r.Counts.Sleeps, r.Counts.Calls, r.Counts.Asks, r.Plan.Nodes, used.N, used.Seq>>20)
+			n := r.Counts
+			fmt.Printf("Seed %d: %.1fs, %d lives, %d looks, %d sleeps, %d disk calls, %d executions, ", seed, r.Took.Seconds(),
+				n.Lives, n.Looks, n.Sleeps, n.Calls, n.Asks)
+			fmt.Printf("%d nodes, %d goroutines, %d MiB.\n", r.Plan.Nodes, used.N, used.Seq>>20)
 		}
 		wrong := Judge(r)
 		if len(wrong) > 0 {
