@@ -35,9 +35,6 @@ func (s *Study) figures() []figure.Figure {
 			func() (*plot.Plot, error) { return s.plotDetection(b) })
 		add("delay-"+k, "How many of the results that went stale were so for at least so many slots, budget "+seconds(b)+
 			". Lower is better.", func() (*plot.Plot, error) { return s.plotDelays(b) })
-		add("progress-"+k, "Changes found up to each revision, budget "+seconds(b)+".", func() (*plot.Plot, error) { return s.plotProgress(b) })
-		add("spent-"+k, "What each policy spent its seconds on: queries by how often their result changes over the whole "+
-			"trace, budget "+seconds(b)+".", func() (*plot.Plot, error) { return s.plotSpent(b) })
 	}
 	return list
 }
@@ -222,62 +219,4 @@ func (s *Study) plotDelays(budget time.Duration) (*plot.Plot, error) {
 	}
 	l.AddTo(p)
 	return figure.Padded(p), nil
-}
-
-func (s *Study) plotProgress(budget time.Duration) (*plot.Plot, error) {
-	p := figure.New("Changes found over time, budget "+seconds(budget), "revision", "changes found")
-	l := figure.Lines{Strong: registry.DefaultPolicy}
-	defer l.AddTo(p)
-	for _, r := range s.shown(budget) {
-		var points plotter.XYs
-		step := max(1, len(r.Detail.Relevant)/400)
-		for slot := 0; slot < len(r.Detail.Relevant); slot += step {
-			points = append(points, plotter.XY{X: float64(slot), Y: float64(r.Detail.Relevant[slot])})
-		}
-		if err := l.Add(short(r.Policy), points); err != nil {
-			return nil, err
-		}
-	}
-	return p, nil
-}
-
-// plotSpent draws a bar for each policy, the first one at the top.
-func (s *Study) plotSpent(budget time.Duration) (*plot.Plot, error) {
-	p := figure.New("Where the seconds went, budget "+seconds(budget), "share of all seconds, %", "")
-	rows := slices.Clone(s.rowsOf(budget))
-	slices.Reverse(rows)
-	var names []string
-	var below *plotter.BarChart
-	for _, r := range rows {
-		names = append(names, short(r.Policy))
-	}
-	for g := range Groups {
-		values := make(plotter.Values, len(rows))
-		for i, r := range rows {
-			if r.Used > 0 {
-				values[i] = 100 * r.Detail.Spent[g].Seconds() / r.Used
-			}
-		}
-		if len(values) == 0 {
-			return p, nil
-		}
-		bars, err := plotter.NewBarChart(values, 240/vg.Length(len(rows)+2))
-		if err != nil {
-			return nil, err
-		}
-		bars.Horizontal = true
-		bars.Color, bars.LineStyle.Width = figure.Palette[[...]int{7, 8, 1, 4, 5}[g]], 0
-		if below != nil {
-			bars.StackOn(below)
-		}
-		below = bars
-		p.Add(bars)
-		p.Legend.Add("change "+Groups[g].Name, bars)
-	}
-	p.NominalY(names...)
-	p.Y.Tick.Label.Font.Size = vg.Points(min(9, 200/float64(len(rows))))
-	p.Y.Min, p.Y.Max = -1, float64(len(rows))
-	p.Legend.ThumbnailWidth = vg.Points(10)
-	p.X.Min, p.X.Max = 0, 100
-	return p, nil
 }

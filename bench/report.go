@@ -29,7 +29,7 @@ func (s *Study) html(w io.Writer, pictures []figure.Picture) error {
 	}
 	t := s.World.t
 	return page.Execute(w, map[string]any{
-		"Trace": strings.Join(s.Traces, ", "), "Several": len(s.Traces) > 1, "Rule": s.Rule, "Findings": s.findings(),
+		"Trace": strings.Join(s.Traces, ", "), "Several": len(s.Traces) > 1, "Rule": s.Rule,
 		"Measures": tableColumns, "Clairvoyant": clairvoyant, "Default": registry.DefaultPolicy,
 		"Queries": figure.Thousands(t.Queries), "Revisions": figure.Thousands(t.Revisions), "Changes": figure.Thousands(s.World.changes),
 		"Compare": s.Compare, "Why": whyExecutions, "Published": PublishedSource, "Tables": tables, "Figures": figures,
@@ -99,18 +99,15 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem}dt{font-wei
 figure{margin:2rem 0}figure svg{max-width:100%;height:auto;border:1px solid #eee}figcaption{color:#444;max-width:60rem}
 </style>
 <h1>Refresh policies over {{.Trace}}</h1>
-<p>{{.Queries}} queries, {{.Revisions}} revisions, {{.Changes}} changes{{if .Several}} in the first trace; tables and ` +
-	`findings are means over all traces, plots show the first{{end}}; budget rule <code>{{.Rule}}</code>.
+<p>{{.Queries}} queries, {{.Revisions}} revisions, {{.Changes}} changes{{if .Several}} in the first trace; tables ` +
+	`are means over all traces, plots show the first{{end}}; budget rule <code>{{.Rule}}</code>.
 All columns are taken from the trace, not from what happened to be executed.</p>
-<h2>Findings</h2>
-<ul>{{range .Findings}}<li>{{.}}</li>
-{{end}}</ul>
 <h2>Columns</h2>
 <dl>{{range .Measures}}<dt>{{name .}}</dt><dd>{{meaning .}}</dd>
 {{end}}</dl>
 <p>A slot is one revision. <strong>Bold</strong>: the best value of a column, the yardsticks left out, which no live ` +
 	`endpoint can run: <code>{{.Clairvoyant}}</code> and <code>edf</code> know all results beforehand, and run what is stale ` +
-	`longest or what changes again first; <code>rates</code> knows how often each result changes. Findings and the plots of ` +
+	`longest or what changes again first; <code>rates</code> knows how often each result changes. The plots of ` +
 	`detection have a bound that no schedule of requests for one query each exceeds.
 <code>{{.Default}}</code> is the server's default policy.{{if .Several}} Behind ±: the standard deviation over the ` +
 	`traces.{{end}}{{if .Compare}}

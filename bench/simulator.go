@@ -19,7 +19,6 @@ type Simulator struct {
 	series  []int32 // by query: the index in t.Series, -1 if it never changes
 	gaps    map[[2]int]registry.Outcome
 	totals  []slotTotal
-	groups  []uint8 // by query: the index in Groups
 	queries []registry.Query
 	changes int
 	rates   []float64 // by series: changes a slot
@@ -28,21 +27,13 @@ type Simulator struct {
 // slotTotal is the cost of executing all queries in a slot.
 type slotTotal struct {
 	cost, longest time.Duration
-	groups        [len(Groups)]time.Duration
 	gaps          bool
 }
-
-// Groups classifies queries by the number of changes of their results over the whole
-// trace.
-var Groups = [...]struct {
-	Name string
-	Most int
-}{{"never", 0}, {"once", 1}, {"2 to 9 times", 9}, {"10 to 99 times", 99}, {"more often", 1 << 30}}
 
 // NewSimulator prepares a trace for simulations.
 func NewSimulator(t *trace.Trace) *Simulator {
 	w := &Simulator{
-		t: t, series: make([]int32, t.Queries), gaps: map[[2]int]registry.Outcome{}, groups: make([]uint8, t.Queries),
+		t: t, series: make([]int32, t.Queries), gaps: map[[2]int]registry.Outcome{},
 		totals: make([]slotTotal, t.Revisions+1), queries: make([]registry.Query, t.Queries), changes: t.Changes(),
 	}
 	for q := range w.queries {
@@ -54,9 +45,6 @@ func NewSimulator(t *trace.Trace) *Simulator {
 		n := len(s.Versions) - 1
 		// Of r revisions at random times, the share e^(−λ) is without a change.
 		w.rates = append(w.rates, -math.Log1p(-min(float64(n)/float64(max(1, t.Revisions)), 1-1e-9)))
-		for n > Groups[w.groups[s.Query]].Most {
-			w.groups[s.Query]++
-		}
 	}
 	for _, g := range t.Gaps {
 		w.gaps[[2]int{g.Rev, g.Query}] = registry.Outcome(g.Outcome)
@@ -86,19 +74,13 @@ func constants(t *trace.Trace, q int) []string {
 	return slices.Compact(out)
 }
 
-func (w *Simulator) total(row []int32) (s slotTotal) {
-	var longest int32
-	var groups [len(Groups)]int64
-	for q, ms := range row {
-		groups[w.groups[q]] += int64(ms)
+func (w *Simulator) total(row []int32) slotTotal {
+	sum, longest := int64(0), int32(0)
+	for _, ms := range row {
+		sum += int64(ms)
 		longest = max(longest, ms)
 	}
-	for g, ms := range groups {
-		s.groups[g] = milliseconds(ms)
-		s.cost += s.groups[g]
-	}
-	s.longest = milliseconds(longest)
-	return s
+	return slotTotal{cost: milliseconds(sum), longest: milliseconds(longest)}
 }
 
 func milliseconds[T int32 | int64](ms T) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -77,7 +77,7 @@ func Plan(rule string, budgets []time.Duration, more ...string) []Setup {
 }
 
 // A Study runs the same setups over one or several traces. Its plots show the first
-// trace, its tables and findings the means of all traces.
+// trace, its tables the means of all traces.
 type Study struct {
 	Rule    string
 	Compare bool       // show the paper's values beside ours, where it has the policy and the budget
@@ -85,8 +85,7 @@ type Study struct {
 	Rows    [][]Row    // by trace, in the order of the plan
 	World   *Simulator // of the first trace
 
-	plan   []Setup
-	totals []int // changes of each trace
+	plan []Setup
 }
 
 // NewStudy returns a study without traces.
@@ -130,7 +129,7 @@ func (s *Study) Add(ctx context.Context, name string, t *trace.Trace, done func(
 			rows[i].Detail = Detail{}
 		}
 	}
-	s.Traces, s.Rows, s.totals = append(s.Traces, name), append(s.Rows, rows), append(s.totals, w.changes)
+	s.Traces, s.Rows = append(s.Traces, name), append(s.Rows, rows)
 	return nil
 }
 

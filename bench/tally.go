@@ -45,10 +45,7 @@ func (m *Metrics) PerChange() (requests, seconds float64) {
 
 // Detail holds the data of plots.
 type Detail struct {
-	Executions []int                      // complete ones up to each slot, from slot 0
-	Relevant   []int                      // relevant ones up to each slot
-	Delays     []int                      // of each relevant execution and each result that is stale at the end
-	Spent      [len(Groups)]time.Duration // by group of queries
+	Delays []int // of each relevant execution and each result that is stale at the end
 }
 
 // A tally computes the metrics of a schedule.
@@ -76,7 +73,6 @@ type tally struct {
 func newTally(w *Simulator, budget time.Duration) *tally {
 	return &tally{
 		w: w, budget: budget, fetched: make([]int, len(w.t.Series)), last: make([]int, w.t.Queries), done: make([]bool, w.t.Queries),
-		d: Detail{Executions: make([]int, w.t.Revisions+1), Relevant: make([]int, w.t.Revisions+1)},
 	}
 }
 
@@ -96,13 +92,11 @@ func (y *tally) end(debt time.Duration) {
 	y.debt = max(y.debt, debt)
 	y.over = max(y.over, y.inSlot-y.budget)
 	y.used += y.inSlot
-	y.d.Executions[y.slot], y.d.Relevant[y.slot] = y.m.Total, y.m.Relevant
 }
 
 // play counts one execution.
 func (y *tally) play(x plan.Played) {
 	y.inSlot += x.Elapsed
-	y.d.Spent[y.w.groups[x.Query]] += x.Elapsed
 	if y.merges && !x.Rider {
 		y.m.Requests++
 	}
@@ -158,11 +152,7 @@ func (y *tally) staleSlots(i, end int) (n int) {
 
 // playAll counts the execution of all queries.
 func (y *tally) playAll() {
-	s := &y.w.totals[y.slot]
-	y.inSlot += s.cost
-	for g, d := range s.groups {
-		y.d.Spent[g] += d
-	}
+	y.inSlot += y.w.totals[y.slot].cost
 	y.m.Total += y.w.t.Queries
 	if y.m.Distinct < y.w.t.Queries {
 		y.m.Distinct = y.w.t.Queries

@@ -21,7 +21,7 @@ func studyCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "study", Short: "Run the whole study and write a report", Args: cobra.NoArgs,
 		Long: `Runs all policies under several budgets and writes one HTML page that is complete
-in itself, with findings, plots and tables. It also writes all plots as SVG, and
+in itself, with plots and tables. It also writes all plots as SVG, and
 all values as CSV and JSON. With several traces, tables
 have means and standard deviations. --policy adds policies, your own for example.
 Without --budget, the budgets are what all queries take in the costliest slot of
