@@ -69,3 +69,22 @@ func TestArena(t *testing.T) {
 		t.Error("half a row is read")
 	}
 }
+
+// Two traces: the second finds less with 7 s than with 5 s, and half of what rates finds.
+func TestArenaGoals(t *testing.T) {
+	a := &Arena{Budgets: []time.Duration{7 * time.Second, 5 * time.Second}, rows: []traced{
+		{"a", Row{Policy: "hybrid", BudgetMS: 5000, Rule: "strict", Metrics: Metrics{Relevant: 80, MaxDelay: 9, AbsDelay: 40}}},
+		{"b", Row{Policy: "hybrid", BudgetMS: 5000, Rule: "strict", Metrics: Metrics{Relevant: 60, MaxDelay: 7, AbsDelay: 60}}},
+		{"a", Row{Policy: "hybrid", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 90, MaxDelay: 4, AbsDelay: 20}}},
+		{"b", Row{Policy: "hybrid", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 50, MaxDelay: 5, AbsDelay: 30}}},
+		{"a", Row{Policy: "rates", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 100}}},
+		{"b", Row{Policy: "rates", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 100}}},
+	}}
+	var text strings.Builder
+	a.goals(&text, "strict")
+	for _, want := range []string{"| 5 s | 2 | 70 | | | | 0 of 0 | 9 | 50 |", "| 7 s | 2 | 70 | 70.0 | 50.0 | 90.0 | 1 of 2 | 5 | 25 |"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %s in%s", want, text.String())
+		}
+	}
+}

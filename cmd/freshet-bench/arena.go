@@ -24,8 +24,9 @@ func arenaCommand(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "arena", Short: "Compare all policies over several histories", Args: cobra.NoArgs,
 		Long: `Generates histories, runs every policy over each of them at every budget and under
-every rule, and writes tables with means, standard deviations and a paired test
-against the default policy, figures, and arena.jsonl, which has one line for each
+every rule, and writes tables: how near the default policy comes to one that knows all
+rates, whether more budget finds more, and its delays; then means, standard deviations
+and a paired test against the default policy for each. It also writes figures, and arena.jsonl, which has one line for each
 simulation. What that file has already is not simulated again: run it again with a
 policy of your own, and only your policy runs. --trace adds recorded histories.
 
