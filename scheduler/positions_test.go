@@ -11,6 +11,7 @@ import (
 	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/proof"
+	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
@@ -119,6 +120,7 @@ func TestPositionErrorsNameTheRemedy(t *testing.T) {
 		{reply{time.Minute, registry.Changed, numberRow(t, 1)}, "raise budget"},
 		{reply{time.Millisecond, registry.Timeout, nil}, "raise timeout"},
 		{reply{time.Millisecond, registry.Failed, nil}, "correct the setting position"},
+		{reply{time.Millisecond, registry.Changed, schedulertest.Rows(t, "1", "2")}, "2 rows and 1 columns; write a SELECT with one of each"},
 	} {
 		bubble.Test(t, func(t *testing.T) {
 			w := positionWorld(t, func(q *registry.Query, n int) reply {

@@ -155,6 +155,46 @@ func TestFollowLink(t *testing.T) {
 	}
 }
 
+// An entity of Wikidata is followed at an endpoint that has the feed of Wikidata.
+func TestFollowUsesTheFeed(t *testing.T) {
+	var posted []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprint(w, `{"endpoints":[]}`)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		posted = append(posted, r.URL.Path+" "+string(body))
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer s.Close()
+	code, _, stderr := runCLI(t, nil, "", "follow", "https://www.wikidata.org/entity/Q42", "--server", s.URL)
+	if code == cli.ExitOK || len(posted) != 1 || !strings.HasPrefix(posted[0], "/v1/endpoints ") {
+		t.Fatalf("exit code %d, %q\n%s", code, posted, stderr)
+	}
+	for _, want := range []string{`"name":"wikidata"`, `"feed":"wikidata"`, `"lag":"10m"`} {
+		if !strings.Contains(posted[0], want) {
+			t.Errorf("%s is not in %s", want, posted[0])
+		}
+	}
+	own, err := (follower{link: mustLink(t, "https://www.wikidata.org/entity/Q42")}).atOwn().endpoint()
+	if err != nil || own["feed"] != "wikidata" {
+		t.Errorf("at a server of its own: %v %v", own, err)
+	}
+}
+
+func mustLink(t *testing.T, text string) watch.Link {
+	t.Helper()
+	l, err := watch.ParseLink(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // At a running server, the endpoint of a site is the one with its URL, under any name. A server of its own
 // asks the URL of the pack, however the link spells it.
 func TestFollowOfSite(t *testing.T) {

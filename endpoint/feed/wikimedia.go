@@ -371,7 +371,8 @@ func (r *reading) judge(key string, p feed.Place) verdict {
 	case !known: // of a feed that is read for the first time
 		r.begun = true
 		if p.Time.Sub(r.Since) > time.Minute && p.Offset > 1 {
-			return gap("the server begins at %s and not at %s: it keeps nothing older", clock(p.Time), clock(r.Since))
+			return gap("since: the server begins at %s and not at %s, because it keeps nothing older: set since to a later time, or leave it out",
+				clock(p.Time), clock(r.Since))
 		}
 		return filled
 	case p.Offset <= s.Offset && !p.Time.After(s.Time):

@@ -73,6 +73,18 @@ type bindings map[string][]string
 // maxValues is how many patterns a triple pattern may become because of the values of its variables.
 const maxValues = 1000
 
+// mostFound is how many patterns of a query may have the values of its variables. In the others, they are open: such a
+// query is reached by more events, and needs no more memory.
+const mostFound = 2000
+
+// spread returns the constants that a field can have, or an open field if n patterns are too many.
+func (r *patternReader) spread(list []string, n int) []string {
+	if n > maxValues || len(r.found)+n > mostFound {
+		return single(list)
+	}
+	return list
+}
+
 func (r *patternReader) query(q *Select) {
 	outer, owners := r.bound, r.owners
 	r.bound, r.owners = nil, nil
@@ -254,20 +266,20 @@ func (r *patternReader) label(g *Group) {
 		return
 	}
 	r.group(g)
+	known := map[string]bool{} // variables
 	for _, t := range r.tokens {
-		if t.Kind != Variable {
+		if t.Kind != Variable || known[t.Text] {
 			continue
 		}
+		known[t.Text] = true
 		for _, l := range labels {
 			of, ok := strings.CutSuffix(t.Text, l.suffix)
 			if !ok || len(of) < 2 {
 				continue
 			}
-			for _, subject := range r.terms(of) {
-				p := Pattern{Subject: subject, Predicate: l.predicate, Graph: r.graph}
-				if !slices.Contains(r.found, p) {
-					r.found = append(r.found, p)
-				}
+			subjects := r.terms(of)
+			for _, subject := range r.spread(subjects, len(subjects)) {
+				r.found = append(r.found, Pattern{Subject: subject, Predicate: l.predicate, Graph: r.graph})
 			}
 		}
 	}
@@ -304,9 +316,11 @@ func (r *patternReader) properties(subject []string, list []Property) {
 			}
 			from, to := subject, r.alternatives(o)
 			r.owner = owner
-			if long := p.Path.To > p.Path.From+1; long && !p.Path.Nullable || len(from)*len(to) > maxValues {
+			if long := p.Path.To > p.Path.From+1; long && !p.Path.Nullable {
 				from, to = single(from), single(to)
 			}
+			n := len(from) * len(to)
+			from, to = r.spread(from, n), r.spread(to, n)
 			for _, s := range from {
 				for _, o := range to {
 					r.add(s, p.Path, o)

@@ -2,8 +2,10 @@ package sparql
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -143,4 +145,30 @@ func TestOwners(t *testing.T) {
 			t.Errorf("%s: %d owners, want %d: %+v %s", text, n, want, list, why)
 		}
 	}
+}
+
+// A query with many constants has a bounded number of patterns, which match all that its own patterns match.
+func TestPatternsAreBounded(t *testing.T) {
+	var values, triples, labels strings.Builder
+	for i := range 900 {
+		fmt.Fprintf(&values, "<http://x/e%d> ", i)
+	}
+	for i := range 100 {
+		fmt.Fprintf(&triples, "?e <http://x/p%d> ?v%d . ", i, i)
+		fmt.Fprintf(&labels, "?v%dLabel ?eLabel ", i)
+	}
+	text := "SELECT " + labels.String() + " { VALUES ?e { " + values.String() + "} " + triples.String() +
+		"SERVICE <http://wikiba.se/ontology#label> { <http://www.bigdata.com/rdf#serviceParam> <http://wikiba.se/ontology#language> \"en\" } }"
+	began := time.Now()
+	list, why := Patterns(text)
+	if why != "" || len(list) > 2500 {
+		t.Errorf("%d patterns: %s", len(list), why)
+	}
+	for i := range 100 {
+		triple := Pattern{Subject: "<http://x/e899>", Predicate: fmt.Sprintf("<http://x/p%d>", i), Object: "_"}
+		if !slices.ContainsFunc(list, func(p Pattern) bool { return p.Matches(triple) }) {
+			t.Errorf("%v is matched by none", triple)
+		}
+	}
+	t.Logf("%d patterns of %d bytes in %v", len(list), len(text), time.Since(began))
 }
