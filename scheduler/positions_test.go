@@ -59,8 +59,9 @@ func (w *world) tell(n int64, touched map[string]proof.Touch) {
 }
 
 func reached(n int64) proof.Touch {
-	p := feed.Place{Offset: n, Time: time.Now().UTC()}
-	return proof.Touch{Feed: "wd", Reached: p, Matched: p}
+	t := proof.Touch{Feed: "wd"}
+	t.Add(&feed.Event{Place: feed.Place{Offset: n, Time: time.Now().UTC()}}, feed.Matched)
+	return t
 }
 
 // While an event waits for the endpoint's position, that is asked for: in at most a quarter of the budget between
