@@ -102,7 +102,7 @@ func TestPositionsHaveAShare(t *testing.T) {
 				t.Errorf("in minute %d positions took %v", minute, took)
 			}
 		}
-		if polls < 12 {
+		if polls < 6 {
 			t.Errorf("%d positions were asked for", polls)
 		}
 		if n := len(w.ledger.Slots(city)); n < 24 {
