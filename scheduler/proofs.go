@@ -10,6 +10,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/proof"
 )
@@ -205,16 +206,25 @@ func placeOf(a Answer) (feed.Place, error) {
 
 // pollAt is when the position is asked for next while events wait for it: at most every two
 // seconds, and for at most a sixteenth of the time.
-func (s *proofs) pollAt() time.Time { return s.asked.Add(max(2*time.Second, 16*s.took)) }
+func (s *proofs) pollAt(now time.Time) time.Time {
+	if s.asked.After(now) { // the clock was set back
+		s.asked = now
+	}
+	return s.asked.Add(max(2*time.Second, 16*s.took))
+}
 
 // armedTime returns when an armed query, or the endpoint's position, is asked for next, if that is
 // before until. It is zero if none is.
 func (p *pacer) armedTime(until time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := p.clock.Now()
 	at := p.planner.Proofs().NextArmed()
+	if at.Sub(now) > time.Duration(p.set.endpoint.Lag)+plan.ClockCheck { // the clock was set back
+		at = now
+	}
 	if p.planner.Proofs().AwaitsPosition() {
-		if poll := p.proofs.pollAt(); at.IsZero() || poll.Before(at) {
+		if poll := p.proofs.pollAt(now); at.IsZero() || poll.Before(at) {
 			at = poll
 		}
 	}
@@ -239,7 +249,7 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 	p.planner.Proofs().Wake(now)
 	limit, end := p.offGridLimit(now, next)
 	limit = min(limit, end.Sub(now), p.proofs.mayPoll(p.loopData))
-	polls := p.planner.Proofs().AwaitsPosition() && !now.Before(p.proofs.pollAt())
+	polls := p.planner.Proofs().AwaitsPosition() && !now.Before(p.proofs.pollAt(now))
 	if polls {
 		p.proofs.asked = now
 	}

@@ -242,6 +242,9 @@ func (p *queues) arm(c *item) {
 		return
 	}
 	at := p.endpointProofs().Wait(event, p.now, p.lag)
+	if inFuture(event, p.now) { // the clock was set back
+		at = p.now.Add(p.lag / 4)
+	}
 	if was, ok := p.armed[c]; ok && was.After(p.now) && was.Before(at) {
 		at = was
 	}
@@ -329,6 +332,10 @@ func (p Proofs) Wake(now time.Time) {
 		switch {
 		case !c.planned:
 			delete(p.armed, c)
+			continue
+		case inFuture(at, now.Add(p.lag)): // the clock was set back
+			delete(p.armed, c)
+			p.arm(c)
 			continue
 		case at.After(now):
 			continue

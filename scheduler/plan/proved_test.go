@@ -193,3 +193,22 @@ func TestHintsAboutAllStay(t *testing.T) {
 		t.Error("the query is asked again for ever")
 	}
 }
+
+// A query that was armed while the clock was ahead is asked soon after it was set back.
+func TestTheClockIsSetBack(t *testing.T) {
+	f := followsFeed(t, false, nil)
+	ahead := f.now.Add(24 * time.Hour)
+	f.p().now = ahead
+	f.state.Head.Time, f.state.Heard = ahead, ahead
+	f.tell(20, false)
+	touch := proof.Touch{Feed: "wd"}
+	touch.Add(&feed.Event{Place: feed.Place{Topic: "t", Offset: 20, Time: ahead}}, feed.Matched)
+	f.Touched(map[string]proof.Touch{f.c.Query.ID: touch})
+	if at := f.NextArmed(); at.Before(ahead) {
+		t.Fatal(at)
+	}
+	f.Wake(f.now)
+	if at := f.NextArmed(); at.Before(f.now) || at.After(f.now.Add(10*time.Minute)) {
+		t.Errorf("it is asked at %v, and now it is %v", at, f.now)
+	}
+}
