@@ -1,6 +1,7 @@
 // Package literature has refresh policies that other authors propose for crawlers. They are
 // baselines of simulations: each is a policy.Definition for scheduler.Register, and behaves
-// as its paper says where the paper's setting has a counterpart here. Crawls have costs
+// as its paper says where the paper's setting has a counterpart here. The formulas were not
+// compared with the full texts of the papers. Crawls have costs
 // here, a slot is the unit of time, and rates are executions in each slot.
 package literature
 

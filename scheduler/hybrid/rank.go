@@ -103,7 +103,7 @@ func (t *table) read(m policy.Moment, all []*policy.Candidate) {
 func (t *table) set(i int) {
 	c := t.all[i]
 	first := &t.first
-	if c.Query.Learnt != nil {
+	if c.Query.Learnt != nil && len(c.Stats.State) != estimateSize {
 		known := start(c.Query.Learnt, t.moment.Lead)
 		first = &known
 	}

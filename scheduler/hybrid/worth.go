@@ -132,11 +132,13 @@ func (v *view) prospect(c *policy.Candidate) prospect {
 	if isPending(state) {
 		state = v.taken(state, last)
 	}
-	first := start(c.Query.Learnt, v.lead)
-	p := prospect{w: &first.w}
-	mean, changed := first.mean, uint64(0)
+	var p prospect
+	mean, changed := 0.0, uint64(0)
 	if len(state) == estimateSize {
 		p.w, mean, p.x, changed = (*[rates]float64)(state), state[rates], state[rates+1], uint64(state[rates+2])
+	} else {
+		first := start(c.Query.Learnt, v.lead)
+		p.w, mean = &first.w, first.mean
 	}
 	if changed == 0 && (len(state) == estimateSize || c.Query.Learnt != nil) {
 		p.learn = &v.learn[costClass(seconds(c))]
