@@ -432,7 +432,7 @@ func newFeed(r *rand.Rand, p *Plan) *Feed {
 	f := &Feed{Lag: between(r, 0, 20*time.Second), Position: r.IntN(3) > 0, Slow: pick(r, 0, 0, 500*time.Millisecond), Trouble: newTrouble(r)}
 	f.Delay = pick(r, 0, 0, f.Lag/2, f.Lag)
 	f.Away = windows(r, r.IntN(3), p.Span, 10*time.Second, 2*time.Minute)
-	f.Lost = windows(r, r.IntN(2), p.Span, time.Second, 20*time.Second)
+	f.Lost = windows(r, r.IntN(3), p.Span, time.Second, 20*time.Second)
 	f.Lies = windows(r, r.IntN(3), p.Span, 5*time.Second, time.Minute)
 	for i := range p.Faults {
 		if p.Faults[i].Kind == Old {

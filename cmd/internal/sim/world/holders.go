@@ -191,9 +191,6 @@ func (w reader) readHistory() {
 		}
 		w.write(plan.Event{Kind: plan.Now, Query: i, Rows: [][]int{d.rows()}})
 		w.readGauge(i)
-		if w.Feed != nil {
-			updates(w).readProof(ctx, i, true)
-		}
 		for range max(w.Nodes, 1) - 1 { // the other nodes have the same
 			w.turn.Add(1)
 			if _, err := w.call(ctx, http.MethodGet, "/v1/queries/"+name(i)+"/results", nil, &d); err != nil {

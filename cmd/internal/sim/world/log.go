@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -150,27 +149,35 @@ func contains(list []int, n int) bool {
 
 // readProofs reads which results the server says to be true, and up to which version.
 func (w updates) readProofs(ctx context.Context) {
-	r := rand.New(rand.NewPCG(w.Seed, 0x9200f+uint64(w.offset)))
-	for w.until(ctx, w.now()+2*time.Second) && w.now() < w.Span+time.Minute {
-		w.readProof(ctx, r.IntN(len(w.Queries)), false)
+	for w.until(ctx, w.now()+3*time.Second) && w.now() < w.Span+time.Minute {
+		w.readProof(ctx, false)
 	}
 }
 
-// readProof reads what is proved about a query. At the end it writes also that nothing is.
-func (w updates) readProof(ctx context.Context, q int, end bool) {
-	var is struct {
-		Epoch      string      `json:"epoch"`
-		Seq        uint64      `json:"seq"`
-		Proved     *feed.Proof `json:"proved"`
-		Unprovable string      `json:"unprovable"`
+// readProof reads what is proved about the queries. At the end it writes also of which nothing is.
+func (w updates) readProof(ctx context.Context, end bool) {
+	var page struct {
+		Queries []struct {
+			Name       string      `json:"name"`
+			Epoch      string      `json:"epoch"`
+			Seq        uint64      `json:"seq"`
+			Proved     *feed.Proof `json:"proved"`
+			Unprovable string      `json:"unprovable"`
+		} `json:"queries"`
 	}
-	if _, err := w.call(ctx, http.MethodGet, "/v1/queries/"+name(q), nil, &is); err != nil {
+	if _, err := w.call(ctx, http.MethodGet, "/v1/queries?limit=100", nil, &page); err != nil {
 		return
 	}
-	switch p := is.Proved; {
-	case p != nil:
-		w.write(plan.Event{Kind: plan.Proved, Query: q, Epoch: is.Epoch, Seq: is.Seq, N: int(p.Position.Offset)})
-	case end:
-		w.write(plan.Event{Kind: plan.Unproved, Query: q, Epoch: is.Epoch, Seq: is.Seq, Text: is.Unprovable})
+	for _, is := range page.Queries {
+		q, err := strconv.Atoi(strings.TrimPrefix(is.Name, "q"))
+		if err != nil {
+			continue
+		}
+		switch p := is.Proved; {
+		case p != nil:
+			w.write(plan.Event{Kind: plan.Proved, Query: q, Epoch: is.Epoch, Seq: is.Seq, N: int(p.Position.Offset)})
+		case end:
+			w.write(plan.Event{Kind: plan.Unproved, Query: q, Epoch: is.Epoch, Seq: is.Seq, Text: is.Unprovable})
+		}
 	}
 }

@@ -138,6 +138,9 @@ func (w *world) live() {
 	if !clean {
 		reader{w}.readHistory()
 		reader{w}.readAlerts()
+		if w.Feed != nil {
+			updates{w}.readProof(context.Background(), true)
+		}
 		reader{w}.readProfiles()
 		reader{w}.readUse()
 		w.write(plan.Event{Kind: plan.End})
