@@ -59,6 +59,7 @@ func TestJudgeOfReceivers(t *testing.T) {
 	waiting := plan.Plan{Rules: []plan.Rule{{Above: 1, For: 9 * time.Second, Keep: 9 * time.Second}}}
 	managed := plan.Plan{Rules: []plan.Rule{{Above: 1, Manager: true}}}
 	fed := plan.Plan{Feed: &plan.Feed{}}
+	lied := plan.Plan{Feed: &plan.Feed{Position: true, Lies: []plan.Window{{}}}}
 	proved := func(seq uint64, version int) plan.Event {
 		return at(40, plan.Event{Kind: plan.Proved, Epoch: "e", Seq: seq, N: version})
 	}
@@ -136,6 +137,7 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"a proof of what comes later", fed, []plan.Event{proved(3, 2)}, true},
 		{"a proof of what is over", fed, []plan.Event{proved(2, 3)}, true},
 		{"nothing is proved at the end", fed, []plan.Event{at(360, plan.Event{Kind: plan.Unproved, Seq: 3, Text: "why"})}, true},
+		{"nothing is proved after a lie", lied, []plan.Event{at(360, plan.Event{Kind: plan.Unproved, Seq: 3, Text: "why"})}, false},
 		{"the metrics", plan.Plan{}, []plan.Event{at(360, plan.Event{Kind: plan.Gauge, N: 2})}, false},
 		{"other metrics", plan.Plan{}, []plan.Event{at(360, plan.Event{Kind: plan.Gauge, N: 1})}, true},
 		{"rounds of a profile", profiled, []plan.Event{at(360, plan.Event{Kind: plan.Captures, N: 4, Value: 2})}, false},
