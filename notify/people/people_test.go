@@ -1,10 +1,12 @@
 package people_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,6 +55,7 @@ type rig struct {
 	schedule  deliver.Schedule
 	mail      *service.Mail
 	public    atomic.Pointer[string] // the id of a public query
+	lines     io.Writer              // of log lines; nil: none are written
 	stop      func()
 }
 
@@ -84,7 +88,11 @@ func (r *rig) start() {
 			}
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		}})
-	engine, err := deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, Now: r.now, Schedule: r.schedule,
+	var logger *slog.Logger
+	if r.lines != nil {
+		logger = slog.New(slog.NewTextHandler(r.lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	engine, err := deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, Now: r.now, Schedule: r.schedule, Logger: logger,
 		Targets: map[registry.Way]deliver.Target{registry.People: target}})
 	if err != nil {
 		r.t.Fatal(err)
@@ -335,6 +343,37 @@ func TestCreate(t *testing.T) {
 	s := r.create(registry.ReceiverRequest{Address: "text+http://127.0.0.1:9/SECRET1", Query: q, Quiet: registry.Quiet{Digest: "1h"}})
 	if r.get(s.ID).To.Digest != "1h" {
 		t.Errorf("%+v", r.get(s.ID).To)
+	}
+}
+
+// Whatever becomes of messages, no line of the log has the secret of an address.
+func TestLogHasNoSecrets(t *testing.T) {
+	r, b := newRig(t), new(bytes.Buffer)
+	r.stop()
+	r.lines = b
+	r.start()
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(strings.Split(r.URL.Path, "/")[1])
+		w.Header().Set("Location", "http://127.0.0.1:1/SESAME")
+		w.WriteHeader(status)
+		io.WriteString(w, "SESAME")
+	}))
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a")
+	var ids []string
+	for _, at := range []string{h.URL + "/500/", h.URL + "/403/", h.URL + "/302/", h.URL + "/410/", "http://127.0.0.1:1/"} {
+		for _, form := range []string{"text+%sSESAME?x=SESAME#SESAME", "discord+%sapi/webhooks/1/SESAME", "gotify+%s?token=SESAME"} {
+			ids = append(ids, r.create(registry.ReceiverRequest{Address: fmt.Sprintf(form, at), Query: q}).ID)
+		}
+	}
+	r.record(q, "b")
+	for _, id := range ids {
+		until(t, "an attempt", func() bool { s := r.get(id); return s.Failures > 0 || s.State == registry.Disabled || len(s.Dead) > 0 })
+	}
+	h.Close()
+	r.stop()
+	if said := b.String(); strings.Contains(said, "SESAME") || strings.Count(said, "did not take it") < len(ids) {
+		t.Errorf("the log says\n%s", said)
 	}
 }
 
