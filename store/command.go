@@ -39,16 +39,10 @@ const commandVersion = 2
 var errOlder = errors.New("the journal was written by an earlier version of this program: " +
 	"use that version, or begin a journal with another cluster.name")
 
-// A compact is a command whose form in the journal is not the JSON of its exported fields.
-type compact interface {
-	append(b []byte) ([]byte, error)
-	decode(in *scan) // may refer to the bytes of in
-}
-
 // encodeCommand returns the form of a command in the journal.
 func encodeCommand(c command) ([]byte, error) {
 	head := []byte{commandVersion, c.kind()}
-	if x, ok := c.(compact); ok {
+	if x, ok := c.(*writer); ok { // its rows would be long as JSON
 		return x.append(head)
 	}
 	text, err := compactJSON(c)
@@ -66,7 +60,7 @@ func (d *boltFile) decodeCommand(b []byte) (c command, err error) {
 	if c = d.empty(d, b[1]); c == nil {
 		return nil, fmt.Errorf("%w: a command has the unknown kind %q: update this node", ErrDamaged, b[1])
 	}
-	if x, ok := c.(compact); ok {
+	if x, ok := c.(*writer); ok {
 		in := &scan{b: b[2:]}
 		x.decode(in)
 		err = in.end(fmt.Sprintf("a command of kind %q", b[1]))

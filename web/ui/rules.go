@@ -45,6 +45,9 @@ type ruleTable struct {
 	All  int // rules of the visitor, at most mostRules
 }
 
+// allRules is a name for the field of a sharedTotals: web.Rules has a method Rules.
+type allRules = web.Rules
+
 // A sharedTotals sums up the rules once for the pages of about a second.
 type sharedTotals struct {
 	allRules
@@ -56,8 +59,6 @@ func (s *sharedTotals) Totals() (registry.RuleTotals, error) {
 	oldest := func(took time.Duration) time.Duration { return max(time.Second, idleIndex*took) }
 	return s.get(time.Now(), oldest, s.allRules.Totals)
 }
-
-type allRules interface{ web.Rules }
 
 type ruleRow struct {
 	registry.ListedRule
