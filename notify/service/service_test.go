@@ -18,6 +18,7 @@ import (
 
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
 )
@@ -268,6 +269,9 @@ func TestServices(t *testing.T) {
 	for _, k := range service.Kinds() {
 		if !tested[k.Name] {
 			t.Errorf("%s is not tested: add a row", k.Name)
+		}
+		if kind, _, err := service.Find("", notifytest.SecretAddresses[k.Name]); err != nil || kind != k {
+			t.Errorf("notifytest.SecretAddresses has no address of %s: add one", k.Name)
 		}
 	}
 }
