@@ -8,6 +8,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/proof"
@@ -43,6 +44,13 @@ type Ledger interface {
 
 	// Result returns the last complete result of a query, nil if there is none yet.
 	Result(query string) (*diff.Result, error)
+}
+
+// A Known is what is recorded about the last complete answer to a query.
+type Known struct {
+	Before feed.Before  // the endpoint's position before it
+	Touch  proof.Touch  // which events reached the query
+	Result *diff.Result // nil if there is none
 }
 
 // ErrTooLarge means that the ledger has no room for a result.

@@ -101,6 +101,31 @@ func (d *Ledger) Touch(query string) (t proof.Touch, err error) {
 	return t, err
 }
 
+// Known returns what is recorded about the last complete answer to a query.
+func (d *Ledger) Known(query string) (k scheduler.Known, err error) {
+	var packed []byte
+	err = d.view(func(tx *bbolt.Tx) error {
+		head, v, ok := liveRecord(tx, query)
+		if !ok {
+			return nil
+		}
+		r, err := readRecord(v, d.epoch)
+		if err != nil {
+			return err
+		}
+		t, err := loadTouch(tx, query)
+		k.Before, k.Touch, packed = r.stats.Before, t.touch, slices.Clone(tx.Bucket(bResults).Get(key8(head.serial)))
+		return err
+	})
+	if err == nil && packed != nil {
+		k.Result, err = d.pack.unpackResult(packed)
+	}
+	if err != nil {
+		return k, fmt.Errorf("what is known of %s: %w", query, err)
+	}
+	return k, nil
+}
+
 // Proof says what is proved about a query of an endpoint, nil if that has no feed. Everything follows
 // from what is recorded, so every node of a cluster knows it.
 func (d *Ledger) Proof(e registry.Endpoint, query string, now time.Time) (*change.Proof, error) {

@@ -70,6 +70,13 @@ func TestTouchesAreNews(t *testing.T) {
 	both.Reached = touchAt(7).Reached
 	all := map[string]proof.Touch{"q_a": both, "q_b": touchAt(2)}
 	n = news(n.Revision, all)
+	k, err := d.Ledger.Known("q_a")
+	if diff := cmp.Diff(both, k.Touch); diff != "" || err != nil || k.Result != nil || k.Before.Known() {
+		t.Error(diff, k, err)
+	}
+	if k, err := d.Ledger.Known("q_gone"); err != nil || k.Touch.Feed != "" {
+		t.Error(k, err)
+	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -164,6 +164,7 @@ func (c *change) event() feed.Event {
 		}
 		return e
 	}
+	document.Gone = c.Operation == "delete"
 	if c.unread || c.Sequence+1 != c.Length || !slices.Contains([]string{"import", "diff", "reconcile"}, c.Operation) {
 		return open() // so is a deletion
 	}
@@ -179,6 +180,7 @@ func (c *change) event() feed.Event {
 		return open()
 	}
 	if c.Operation == "reconcile" { // what was there before is not said
+		document.Gone = true // what is there now is in the message
 		e.Loose = append(e.Loose, document)
 	}
 	rest := derived{own: own, page: page, whole: c.Operation != "diff"}
@@ -217,7 +219,7 @@ func unlinkedTriples(list []sparql.Pattern) (loose []feed.Loose) {
 		if !there {
 			i = len(loose)
 			at[predicate] = i
-			loose = append(loose, feed.Loose{Predicate: predicate})
+			loose = append(loose, feed.Loose{Predicate: predicate, Gone: true})
 		}
 		if s := loose[i].Subjects; len(s) == 0 || s[len(s)-1] != subject {
 			loose[i].Subjects = append(s, subject)

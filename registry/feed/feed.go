@@ -56,6 +56,7 @@ type Loose struct {
 	// If Things is empty, only Subjects and blank nodes are touched.
 	Things    string
 	Predicate string // "<IRI>" of all these triples, empty if any
+	Gone      bool   // they were removed, and none was added
 	Owner     string // "<IRI>" of the entity whose data they are part of, empty if it is unknown; see sparql.Pattern
 }
 
@@ -84,13 +85,25 @@ const (
 
 // Reach returns how an event touches a query with these patterns (see sparql.Patterns). It is
 // the definition; the index of the scheduler finds the same queries faster.
-func (e *Event) Reach(patterns []sparql.Pattern) Reach {
+func (e *Event) Reach(patterns []sparql.Pattern) Reach { return e.ReachNarrowed(patterns, patterns) }
+
+// ReachNarrowed is Reach if the query has some patterns for triples that are added, and others for those that are
+// removed, because its result narrows them; see sparql.Narrow.
+func (e *Event) ReachNarrowed(added, removed []sparql.Pattern) Reach {
 	reach := None
 	if e.All {
 		reach = Possible
 	}
-	for _, p := range patterns {
-		if slices.ContainsFunc(e.Added, p.Matches) || slices.ContainsFunc(e.Removed, p.Matches) {
+	for _, p := range added {
+		if slices.ContainsFunc(e.Added, p.Matches) {
+			return Matched
+		}
+		if slices.ContainsFunc(e.Loose, func(l Loose) bool { return !l.Gone && l.Touches(p) }) {
+			reach = Possible
+		}
+	}
+	for _, p := range removed {
+		if slices.ContainsFunc(e.Removed, p.Matches) {
 			return Matched
 		}
 		if slices.ContainsFunc(e.Loose, func(l Loose) bool { return l.Touches(p) }) {

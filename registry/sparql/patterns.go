@@ -57,7 +57,14 @@ type patternReader struct {
 	bound  bindings          // of the variables of the innermost group
 	owners map[string]string // of those that are statements of an entity
 	owner  string            // of the node that is read
-	found  []Pattern
+
+	// For Narrowed.
+	top      *Group
+	bindings map[string]bool // variables of the triple patterns of top, if it keeps all their solutions
+	optional bool            // inside of an OPTIONAL, or the service for labels, of top
+	column   string          // the variable of the subject that is read, if the result may show it
+	narrow   []narrowing     // of the patterns that were found
+	found    []Pattern
 }
 
 // fail says why the patterns cannot be determined.
@@ -118,7 +125,7 @@ func (r *patternReader) group(g *Group) {
 		r.bound, r.owners = own, all
 		switch e.Word {
 		case "":
-			r.owner = r.owners[r.tokens[e.Subject.Token].Text]
+			r.owner, r.column = r.owners[r.tokens[e.Subject.Token].Text], r.shown(g, e.Subject)
 			r.properties(r.alternatives(e.Subject), e.Properties)
 			r.own(e, before)
 			for _, t := range r.tokens[e.From:e.To] {
@@ -134,7 +141,9 @@ func (r *patternReader) group(g *Group) {
 				}
 			}
 		}
-		r.bound, r.owners = sure, before
+		r.bound, r.owners, r.column = sure, before, ""
+		was := r.optional
+		r.optional = g == r.top && (e.Word == "OPTIONAL" || e.Word == "SERVICE")
 		switch e.Word {
 		case "SERVICE":
 			r.service(e)
@@ -145,6 +154,7 @@ func (r *patternReader) group(g *Group) {
 				r.group(g)
 			}
 		}
+		r.optional = was
 	}
 	r.bound, r.owners = outer, owners
 }
@@ -232,8 +242,10 @@ func (r *patternReader) rows(e Element) bindings {
 // The services of Wikibase. A query need not declare the prefix.
 const wikibase = "http://wikiba.se/ontology#"
 
+type label struct{ suffix, predicate string }
+
 // What Wikibase's service for labels adds to a variable, by the end of the new variable's name.
-var labels = []struct{ suffix, predicate string }{
+var labels = []label{
 	{"AltLabel", "<http://www.w3.org/2004/02/skos/core#altLabel>"},
 	{"Label", "<http://www.w3.org/2000/01/rdf-schema#label>"},
 	{"Description", "<http://schema.org/description>"},
@@ -277,10 +289,12 @@ func (r *patternReader) label(g *Group) {
 			if !ok || len(of) < 2 {
 				continue
 			}
+			r.column = r.shownVariable(nil, of)
 			subjects := r.terms(of)
 			for _, subject := range r.spread(subjects, len(subjects)) {
-				r.found = append(r.found, Pattern{Subject: subject, Predicate: l.predicate, Graph: r.graph})
+				r.put(Pattern{Subject: subject, Predicate: l.predicate, Graph: r.graph})
 			}
+			r.column = ""
 		}
 	}
 }
@@ -307,15 +321,15 @@ func (r *patternReader) inGraph(e Element) {
 
 // properties collects the patterns of a subject, which can be one of several constants.
 func (r *patternReader) properties(subject []string, list []Property) {
-	owner := r.owner
+	owner, column := r.owner, r.column
 	for _, p := range list {
 		for _, o := range p.Objects {
-			r.owner = ""
+			r.owner, r.column = "", ""
 			if len(subject) == 1 && subject[0] != "" && p.Path.To == p.Path.From+1 && statementOf.MatchString(r.tokens[p.Path.From].Text) {
 				r.owner = subject[0]
 			}
 			from, to := subject, r.alternatives(o)
-			r.owner = owner
+			r.owner, r.column = owner, column
 			if long := p.Path.To > p.Path.From+1; long && !p.Path.Nullable {
 				from, to = single(from), single(to)
 			}
@@ -409,16 +423,17 @@ func (r *patternReader) add(subject string, path Path, object string) {
 	case path.Nullable && r.named:
 		r.fail("it has a path of length zero in GRAPH, which every graph matches")
 	case v.unknown, long && v.any, path.Nullable && subject == "" && object == "":
-		r.found = append(r.found, Pattern{Graph: r.graph})
+		r.anywhere(Pattern{Graph: r.graph})
 	case long && r.sequence(subject, path, object):
 	case long:
 		for _, iri := range v.predicates {
-			r.found = append(r.found, Pattern{Predicate: iri, Graph: r.graph})
+			r.anywhere(Pattern{Predicate: iri, Graph: r.graph})
 		}
 		if path.Nullable { // an end may count only where the data has it
 			for _, end := range []string{subject, object} {
 				if end != "" {
-					r.found = append(r.found, Pattern{Subject: end, Graph: r.graph}, Pattern{Object: end, Graph: r.graph})
+					r.anywhere(Pattern{Subject: end, Graph: r.graph})
+					r.anywhere(Pattern{Object: end, Graph: r.graph})
 				}
 			}
 		}
@@ -427,7 +442,7 @@ func (r *patternReader) add(subject string, path Path, object string) {
 		if !v.any {
 			p.Predicate = v.predicates[0]
 		}
-		r.found = append(r.found, p.ownedBy(r.owner))
+		r.put(p.ownedBy(r.owner))
 	}
 }
 
@@ -447,19 +462,46 @@ func (r *patternReader) sequence(subject string, path Path, object string) bool 
 			return false
 		}
 	}
-	owner := r.owner
+	owner, column := r.owner, r.column
 	for i := 0; i < len(t); i += 2 {
 		p := Pattern{Subject: subject, Predicate: t[i].Text, Graph: r.graph}
 		if i == len(t)-1 {
 			p.Object = object
 		}
-		r.found = append(r.found, p.ownedBy(owner))
+		r.put(p.ownedBy(owner))
+		r.column = ""
 		if owner = ""; statementOf.MatchString(p.Predicate) {
 			owner = subject
 		}
 		subject = ""
 	}
+	r.column = column
 	return true
+}
+
+// put adds a pattern, whose subject is the one that is read.
+func (r *patternReader) put(p Pattern) {
+	r.found, r.narrow = append(r.found, p), append(r.narrow, narrowing{r.column, r.optional})
+}
+
+// anywhere adds a pattern of a path, which says nothing about the subject that is read.
+func (r *patternReader) anywhere(p Pattern) {
+	r.found, r.narrow = append(r.found, p), append(r.narrow, narrowing{})
+}
+
+// shown returns the variable of a subject, if the result may narrow its patterns.
+func (r *patternReader) shown(g *Group, n Node) string {
+	if t := r.tokens[n.Token]; t.Kind == Variable && r.top != nil {
+		return r.shownVariable(g, t.Text)
+	}
+	return ""
+}
+
+func (r *patternReader) shownVariable(g *Group, name string) string {
+	if name = variable(name); r.top != nil && (g == r.top || r.optional && r.bindings[name]) {
+		return name
+	}
+	return ""
 }
 
 // Matches reports whether a pattern matches a triple whose fields are given, or left

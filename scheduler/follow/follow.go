@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/registry/sparql"
 	"github.com/freshet/freshet/scheduler"
@@ -24,6 +25,7 @@ import (
 // A Ledger stores what follows from feeds.
 type Ledger interface {
 	Since(endpoint string, rev uint64) (scheduler.News, error)
+	Known(query string) (scheduler.Known, error)
 	Feed(name string) (proof.Feed, bool, error)
 	RecordFeed(scheduler.FeedBatch) error
 }
@@ -34,8 +36,8 @@ type Config struct {
 	Source     feed.Source
 	Ledger     Ledger
 	Clock      scheduler.Clock
-	Endpoints  func() []string // that name the feed now
-	Heard      func(string)    // an endpoint's loop has to look at what was recorded
+	Endpoints  func() []registry.Endpoint // that name the feed now
+	Heard      func(string)               // an endpoint's loop has to look at what was recorded
 	Logger     *slog.Logger
 }
 
@@ -46,6 +48,9 @@ type Follower struct {
 	matcher   *proof.Matcher
 	endpoints map[string]*seen
 	open      map[string]bool // queries whose results can change without an event
+	narrow    map[string]*narrowed
+	unlearnt  map[string]bool        // those of narrow whose results are not known
+	views     map[string]*proof.View // of endpoints
 	recorded  time.Time
 	fails     int
 	sent      bool // the events come from Tell
@@ -106,6 +111,7 @@ func (f *Follower) Run(ctx context.Context) error {
 // begin forgets the registrations.
 func (f *Follower) begin() {
 	f.matcher, f.endpoints, f.open = proof.NewMatcher(), map[string]*seen{}, map[string]bool{}
+	f.narrow, f.unlearnt, f.views = map[string]*narrowed{}, map[string]bool{}, map[string]*proof.View{}
 }
 
 // load reads what is recorded about the feed.
@@ -174,9 +180,17 @@ func (f *Follower) take(b feed.Batch) error {
 }
 
 func (f *Follower) batch(b feed.Batch, was proof.Feed, now time.Time, touched map[string]proof.Touch) error {
+	if was.Base != f.state.Base || was.Numbering != f.state.Numbering || b.Gap != "" {
+		f.forgetResults()
+	} else if err := f.learn(was, now, touched); err != nil {
+		return err
+	}
 	for i := range b.Events {
 		e := &b.Events[i]
 		f.matcher.Reach(e, func(id string, how feed.Reach) {
+			if how = f.reach(id, e, how); how == feed.None {
+				return
+			}
 			if f.sent {
 				how = feed.Matched
 			}
@@ -186,8 +200,11 @@ func (f *Follower) batch(b feed.Batch, was proof.Feed, now time.Time, touched ma
 				f.state.Possible++
 			}
 			t := touched[id]
+			grew, grows := t.Grew, f.grow(id, e)
 			t.Feed, t.Numbering, t.Open = f.Definition.Name, f.state.Numbering, f.open[id]
-			t.Add(e, how)
+			if t.Add(e, how); !grows {
+				t.Grew = grew
+			}
 			touched[id] = t
 		})
 	}
@@ -221,7 +238,11 @@ func (f *Follower) record(touched map[string]proof.Touch) error {
 // enter brings the matcher up to date with the registrations. Queries that are new to the feed are
 // touched at its head before the batch, or at the first place in it.
 func (f *Follower) enter(was proof.Feed) (map[string]proof.Touch, error) {
-	touched, now := map[string]proof.Touch{}, f.Endpoints()
+	touched, list := map[string]proof.Touch{}, f.Endpoints()
+	now := make([]string, 0, len(list))
+	for _, e := range list {
+		now = append(now, e.Name)
+	}
 	place := was.Head
 	if place == (feed.Place{}) || was.Numbering != f.state.Numbering {
 		place = f.state.Base
@@ -240,8 +261,9 @@ func (f *Follower) enter(was proof.Feed) (map[string]proof.Touch, error) {
 			delete(members, name)
 		}
 	}
-	for _, name := range now {
-		space, err := f.look(name, place, touched)
+	for _, e := range list[:len(now)] {
+		name := e.Name
+		space, err := f.look(e, place, touched)
 		if err != nil {
 			return nil, err
 		}
@@ -261,6 +283,8 @@ func (f *Follower) enter(was proof.Feed) (map[string]proof.Touch, error) {
 func (f *Follower) drop(id string) {
 	f.matcher.Drop(id)
 	delete(f.open, id)
+	delete(f.narrow, id)
+	delete(f.unlearnt, id)
 }
 
 // leave forgets an endpoint.
@@ -271,8 +295,35 @@ func (f *Follower) leave(name string) {
 	delete(f.endpoints, name)
 }
 
+// put notes whether a result narrows what reaches its query.
+func (f *Follower) put(endpoint string, q *registry.Query) {
+	delete(f.narrow, q.ID)
+	delete(f.unlearnt, q.ID)
+	if f.open[q.ID] {
+		return
+	}
+	if list := sparql.Narrowed(q.Text); list != nil {
+		f.narrow[q.ID], f.unlearnt[q.ID] = &narrowed{list: list, endpoint: endpoint, star: star(list)}, true
+	}
+}
+
+// star reports whether all patterns that may add rows have the same column.
+func star(list []sparql.Narrow) bool {
+	column := ""
+	for _, n := range list {
+		if n.Both && n.Column == "" || !n.Both && (n.Column == "" || column != "" && n.Column != column) {
+			return false
+		}
+		if !n.Both {
+			column = n.Column
+		}
+	}
+	return !slices.ContainsFunc(list, func(n sparql.Narrow) bool { return n.Column != column })
+}
+
 // look reads the registrations of an endpoint, and returns its number in the ledger.
-func (f *Follower) look(name string, place feed.Place, touched map[string]proof.Touch) (space uint64, err error) {
+func (f *Follower) look(e registry.Endpoint, place feed.Place, touched map[string]proof.Touch) (space uint64, err error) {
+	name := e.Name
 	s := f.endpoints[name]
 	if s == nil {
 		s = &seen{queries: map[string]bool{}}
@@ -314,11 +365,17 @@ func (f *Follower) look(name string, place feed.Place, touched map[string]proof.
 			if delete(f.open, q.ID); sparql.Unprovable(q.Text) != "" {
 				f.open[q.ID] = true
 			}
+			f.put(name, q)
 		}
 		if open := f.open[q.ID]; joins || !known || open != news.Touched[q.ID].Open {
-			touched[q.ID] = proof.Touch{Feed: f.Definition.Name, Numbering: f.state.Numbering, Open: open, Reached: place, Dropped: place}
+			touched[q.ID] = proof.Touch{
+				Feed: f.Definition.Name, Numbering: f.state.Numbering, Open: open, Reached: place, Grew: place, Dropped: place,
+			}
 		}
 	}
 	s.space, s.revision = news.Space, news.Revision
+	state := f.state
+	state.Members = map[string]uint64{name: news.Space}
+	f.views[name] = proof.NewView(e, state, news.Space, news.Proof, f.Clock.Now())
 	return news.Space, nil
 }

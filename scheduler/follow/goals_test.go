@@ -211,7 +211,7 @@ func (r *goalsRig) play(t *testing.T) (out goalsReport) {
 			}
 		})
 		if !r.polling {
-			work.Go(func() { r.follow(t, life, ledger, m) })
+			work.Go(func() { r.follow(life, t, ledger, m, e) })
 		}
 		return func() {
 			r.count(now)
@@ -286,7 +286,7 @@ func (r *goalsRig) count(m *scheduler.Manager) {
 	r.base = a.Causes
 }
 
-func (r *goalsRig) follow(t *testing.T, ctx context.Context, ledger *schedulertest.Memory, m *scheduler.Manager) {
+func (r *goalsRig) follow(ctx context.Context, t *testing.T, ledger *schedulertest.Memory, m *scheduler.Manager, e registry.Endpoint) {
 	d := feed.Definition{Name: "wd", Kind: feed.Wikimedia, URL: "http://stream.test/", Topic: stream.Topic}
 	source, err := feedreader.Open(d, feedreader.Options{})
 	if err != nil {
@@ -298,7 +298,7 @@ func (r *goalsRig) follow(t *testing.T, ctx context.Context, ledger *schedulerte
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	f := follow.New(follow.Config{Definition: d, Source: source, Ledger: ledger, Clock: sleeper{}, Heard: m.Heard, Logger: log,
-		Endpoints: func() []string { return []string{"city"} }})
+		Endpoints: func() []registry.Endpoint { return []registry.Endpoint{e} }})
 	if err := f.Run(ctx); err != nil {
 		t.Error(err)
 	}

@@ -51,7 +51,7 @@ func TestAQueryWithTheTimeIsNotProved(t *testing.T) {
 		defer cancel()
 		f := follow.New(follow.Config{
 			Definition: definition, Source: once{b, cancel}, Ledger: ledger, Clock: sleeper{},
-			Endpoints: func() []string { return []string{"city"} },
+			Endpoints: func() []registry.Endpoint { return []registry.Endpoint{{Name: "city", Feed: "wd"}} },
 			Heard:     func(string) {}, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err := f.Run(ctx); err != nil {

@@ -222,7 +222,7 @@ func play(t *testing.T, seed uint64, w *world, length time.Duration) (proved, cl
 			w.mu.Unlock()
 			life, kill := context.WithTimeout(ctx, long)
 			f := follow.New(follow.Config{Definition: definition, Source: w, Ledger: ledger, Clock: sleeper{},
-				Endpoints: func() []string { return []string{"city"} }, Heard: m.Heard, Logger: slog.New(slog.DiscardHandler)})
+				Endpoints: func() []registry.Endpoint { return []registry.Endpoint{e} }, Heard: m.Heard, Logger: slog.New(slog.DiscardHandler)})
 			if err := f.Run(life); err != nil {
 				t.Error(err)
 			}

@@ -196,6 +196,9 @@ type Touch struct {
 	// that is new to the feed counts as reached by all that came before.
 	Reached feed.Place `json:"reached,omitzero"`
 	Matched feed.Place `json:"matched,omitzero"` // the same for events that matched it
+	// Grew is the same for events that may have added rows, or that may have changed others than they named; see
+	// sparql.Narrow.
+	Grew feed.Place `json:"grew,omitzero"`
 	// Recent are the last events that reached it, the newest last, and Dropped has the largest offset and the
 	// largest time of those before.
 	Recent  []feed.Place `json:"recent,omitempty"`
@@ -233,7 +236,7 @@ func (t *Touch) Add(e *feed.Event, how feed.Reach) {
 	if how == feed.None {
 		return
 	}
-	t.Reached = latest(t.Reached, e.Place)
+	t.Reached, t.Grew = latest(t.Reached, e.Place), latest(t.Grew, e.Place)
 	place := e.Place
 	place.Topic = ""
 	t.add(place)
@@ -257,7 +260,7 @@ func (t *Touch) Join(later Touch) {
 	case t.Numbering > later.Numbering:
 		return
 	}
-	t.Open = later.Open
+	t.Open, t.Grew = later.Open, latest(t.Grew, later.Grew)
 	t.Reached, t.Matched = latest(t.Reached, later.Reached), latest(t.Matched, later.Matched)
 	if later.Dropped != (feed.Place{}) { // those before are older than it
 		t.Dropped = latest(t.Dropped, later.Dropped)

@@ -249,6 +249,12 @@ func (v *View) Holds(t Touch, b feed.Before) bool { return v.Refusal() == "" && 
 // Settled reports whether no event reached the query since its answer, if the feed can be believed.
 func (v *View) Settled(t Touch, b feed.Before) bool { return v.why(t, b) == "" }
 
+// Bounds reports whether all rows of the result that is true of the data at the feed's head are known by the columns
+// that sparql.Narrow names: events have at most removed some since the answer.
+func (v *View) Bounds(t Touch, b feed.Before) bool {
+	return v.Refusal() == "" && t.Feed == v.Name && !t.Open && v.Knows(b) && v.known(b) && v.showsPlace(t, b, t.Grew)
+}
+
 // Armed reports whether an event has matched the query that no answer is known to include.
 func (v *View) Armed(t Touch, b feed.Before) bool {
 	return t.Matched != feed.Place{} && !v.showsPlace(t, b, t.Matched)

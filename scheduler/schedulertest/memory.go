@@ -226,6 +226,21 @@ func (m *Memory) Feed(name string) (proof.Feed, bool, error) {
 	return f, ok, nil
 }
 
+// Known returns what is recorded about the last complete answer to a query.
+func (m *Memory) Known(id string) (scheduler.Known, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.queries[id]
+	if k == nil {
+		return scheduler.Known{}, nil
+	}
+	t := m.touched[id]
+	if t.epoch != k.stats.Position.Epoch {
+		t = touched{}
+	}
+	return scheduler.Known{Before: k.stats.Before, Touch: t.touch, Result: k.result}, nil
+}
+
 // Proof says what is proved about a query at an endpoint with a feed.
 func (m *Memory) Proof(e registry.Endpoint, id string, now time.Time) feed.Proof {
 	m.mu.Lock()

@@ -145,7 +145,7 @@ func (s changeFeeds) tell(d feed.Definition, events []feed.Event) error {
 	if f == nil || !reflect.DeepEqual(f.Definition, d) {
 		f = follow.New(follow.Config{
 			Definition: d, Ledger: s.Store.Ledger, Clock: s.clock, Logger: s.log,
-			Endpoints: func() []string { return s.usersOf(d.Name) }, Heard: s.fleet.Heard,
+			Endpoints: func() []registry.Endpoint { return s.usersOf(d.Name) }, Heard: s.fleet.Heard,
 		})
 		if s.told == nil {
 			s.told = map[string]*follow.Follower{}

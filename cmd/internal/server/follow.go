@@ -91,14 +91,14 @@ func (f *fleet) whileDefined(ctx context.Context, d feed.Definition, list *feedL
 }
 
 // usersOf returns the endpoints that name a feed.
-func (s *Server) usersOf(name string) (list []string) {
+func (s *Server) usersOf(name string) (list []registry.Endpoint) {
 	all, err := s.Store.Endpoints.Endpoints()
 	if err != nil {
 		s.log.Error("the endpoints of a feed cannot be read", "feed", name, "error", err)
 	}
 	for _, e := range all {
 		if e.Feed == name {
-			list = append(list, e.Name)
+			list = append(list, e)
 		}
 	}
 	return list
@@ -197,7 +197,7 @@ func (s *Server) readFeed(ctx context.Context, d feed.Definition, ledger *store.
 	}
 	return follow.New(follow.Config{
 		Definition: d, Source: source, Ledger: ledger, Clock: s.clock, Logger: s.log,
-		Endpoints: func() []string { return s.usersOf(d.Name) }, Heard: s.fleet.Heard,
+		Endpoints: func() []registry.Endpoint { return s.usersOf(d.Name) }, Heard: s.fleet.Heard,
 	}).Run(ctx)
 }
 
@@ -215,7 +215,7 @@ func (s *Server) failing(ledger *store.Ledger, name string, why error) error {
 func (s *Server) heardOf(feeds []string) {
 	for _, name := range feeds {
 		for _, e := range s.usersOf(name) {
-			s.fleet.Heard(e)
+			s.fleet.Heard(e.Name)
 		}
 	}
 }
