@@ -75,6 +75,11 @@ func printFeed(a *remote, f feed.Status) error {
 	default:
 		line("endpoints", "%s", strings.Join(f.Endpoints, ", "))
 	}
+	for _, name := range f.Endpoints {
+		if lag, ok := f.EndpointLags[name]; ok {
+			line("learnt", "half of the events show at %s within %.3g s", name, lag)
+		}
+	}
 	return nil
 }
 

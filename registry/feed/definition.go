@@ -81,4 +81,7 @@ type Status struct {
 	Duplicates uint64    `json:"duplicates"`
 	Owner      string    `json:"owner,omitempty"` // the node that reads it, in a cluster
 	Endpoints  []string  `json:"endpoints,omitempty"`
+	// EndpointLags are the delays after which half of the events had shown at an endpoint, in seconds: of those
+	// endpoints where that was learnt.
+	EndpointLags map[string]float64 `json:"endpoint_lags,omitempty"`
 }

@@ -206,7 +206,7 @@ type feedSheet struct {
 	Reasons []feedReason
 }
 
-type feedLink struct{ Name, Link string }
+type feedLink struct{ Name, Link, Lag string }
 
 // A feedReason is why results are not proved.
 type feedReason struct {
@@ -243,7 +243,11 @@ func (v endpointHandler) feeds() (content, error) {
 		}
 		s.Place = strings.Join(parts, ", ")
 		for _, name := range f.Endpoints {
-			s.Links = append(s.Links, feedLink{name, endpointPath(name)})
+			link := feedLink{Name: name, Link: endpointPath(name)}
+			if lag, ok := f.EndpointLags[name]; ok {
+				link.Lag = took(lag)
+			}
+			s.Links = append(s.Links, link)
 			if err := v.reasons(&s, p, name, proofs); err != nil {
 				return content{}, err
 			}

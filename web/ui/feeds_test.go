@@ -37,6 +37,8 @@ func TestFeedsPage(t *testing.T) {
 	r.get("/endpoints").has(`href="/feeds"`)
 	r.get("/feeds").status(200).has(`aria-current="page"`, "0 of 1 feed is live.", "/?token=…", "Retention has passed.", "numbers",
 		"12345, 2026-11-27T12:00:00Z", "Events are missing: retention has passed.", `href="/endpoints/city"`)
+	f.list[0].EndpointLags = map[string]float64{"city": 12}
+	r.get("/feeds").status(200).has("where half of the events show within 12")
 	f.list[0].State, f.list[0].Error, f.proof = changefeed.Live, "", &changefeed.Proof{Feed: "wikidata",
 		Until: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)}
 	r.get("/feeds").status(200).has("The feed is live.", "proved without a request").lacks("Not proved")

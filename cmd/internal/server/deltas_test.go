@@ -47,6 +47,13 @@ func TestDeltasOutliveTheServer(t *testing.T) {
 				}
 				return nil
 			})
+			await(t, "the delay of the endpoint is learnt", func() error {
+				var f feed.Status
+				if n.call("GET", "/v1/feeds/sent", nil, &f); f.EndpointLags["town"] <= 0 {
+					return fmt.Errorf("%+v", f)
+				}
+				return nil
+			})
 			var list struct{ Feeds []feed.Status }
 			if n.call("GET", "/v1/feeds", nil, &list); len(list.Feeds) != 1 || list.Feeds[0].Events != 1 || list.Feeds[0].Matched != 1 {
 				t.Errorf("%+v", list)

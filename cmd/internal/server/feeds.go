@@ -101,6 +101,9 @@ func (s changeFeeds) Feeds() (list []feed.Status, err error) {
 		if st.Endpoints = used; d.Kind == feed.Deltas && st.State != feed.Failing { // it is sent, and may be silent
 			st.State, st.Error = feed.Live, ""
 		}
+		if st.EndpointLags, err = s.endpointLags(used); err != nil {
+			return nil, err
+		}
 		if s.member != nil {
 			node, _ := s.member.Has(store.FeedLease(d.Name))
 			st.Owner = node.Name
@@ -109,6 +112,23 @@ func (s changeFeeds) Feeds() (list []feed.Status, err error) {
 	}
 	slices.SortFunc(list, func(a, b feed.Status) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
+}
+
+// endpointLags returns what was learnt about how far endpoints are behind, in seconds.
+func (s changeFeeds) endpointLags(endpoints []string) (lags map[string]float64, err error) {
+	for _, name := range endpoints {
+		n, err := s.Store.Ledger.Since(name, math.MaxUint64-1) // nothing is newer: only the state is wanted
+		if err != nil {
+			return nil, err
+		}
+		if len(n.Proof.Lags) > 0 {
+			if lags == nil {
+				lags = map[string]float64{}
+			}
+			lags[name] = n.Proof.MedianLag().Seconds()
+		}
+	}
+	return lags, nil
 }
 
 // Deltas takes the events of a message.

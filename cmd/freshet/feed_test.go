@@ -1,0 +1,64 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/registry/feed"
+)
+
+// The commands say how a feed is doing, and read it from here.
+func TestFeedCommands(t *testing.T) {
+	log := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("X-Key") != "hush":
+			http.Error(w, "who are you?", http.StatusForbidden)
+		case r.URL.Query().Get("version") == "1":
+			fmt.Fprint(w, "H id <uuid:1> .\nTX .\nA <http://x/s> <http://x/p> \"1\" .\nTC .\n")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer log.Close()
+	status := feed.Status{
+		Definition: feed.Definition{Name: "log", Kind: feed.RDFPatch, URL: log.URL, Headers: map[string]string{"X-Key": "(set)"}},
+		State:      feed.Failing, Error: "404 Not Found: check url",
+		Position: feed.Place{Offset: 7, Time: time.Unix(0, 0)}, Events: 7, Matched: 3,
+		Endpoints: []string{"city"}, EndpointLags: map[string]float64{"city": 12},
+	}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any = status
+		if r.URL.Path == "/v1/feeds" {
+			answer = map[string]any{"feeds": []feed.Status{status}}
+		}
+		json.NewEncoder(w).Encode(answer)
+	}))
+	defer api.Close()
+	for _, x := range []struct {
+		args string
+		code int
+		want []string
+	}{
+		{"feed list", cli.ExitOK, []string{"failing", "404 Not Found: check url"}},
+		{"feed show log", cli.ExitOK, []string{"log (rdf-patch): failing: 404 Not Found", "7, which matched 3 queries",
+			"half of the events show at city within 12 s"}},
+		{"feed check log --for 100ms", cli.ExitUsage, []string{"sends the header X-Key", "--header 'X-Key: VALUE'"}},
+		{"feed check log --for 300ms --header X-Key:hush", cli.ExitOK, []string{"log: 0 events"}},
+		{"feed check log --for 300ms --header X-Key:other", cli.ExitFailure, []string{"403 Forbidden", "check url and contact"}},
+		{"feed check log --header X-Key", cli.ExitUsage, []string{"NAME: VALUE"}},
+		{"feed follow log --header X-Key:other", cli.ExitFailure, []string{"403 Forbidden"}},
+	} {
+		code, out, stderr := runCLI(t, nil, "", append(strings.Fields(x.args), "--server", api.URL)...)
+		for _, want := range x.want {
+			if code != x.code || !strings.Contains(out+stderr, want) {
+				t.Errorf("%s: exit code %d, %s%s, want %q", x.args, code, out, stderr, want)
+			}
+		}
+	}
+}
