@@ -18,6 +18,8 @@ func TestNarrowed(t *testing.T) {
 		"SELECT ?item ?l { ?item wdt:P31 wd:Q5 ; wdt:P1 ?l }":                                                "item item",
 		"SELECT ?item { ?item wdt:P31 wd:Q5 MINUS { ?item wdt:P1 ?l } OPTIONAL { ?item wdt:P2 ?m } }":        "item - -",
 		"SELECT ?item { ?item wdt:P31 wd:Q5 SERVICE wikibase:around { ?item wdt:P625 ?x } " + service + " }": "item -",
+		"SELECT ?item { ?item wdt:P31 wd:Q5 OPTIONAL { ?item wdt:P1 ?l } FILTER(!BOUND(?l)) }":               "item -",
+		"SELECT ?item { ?item wdt:P31 wd:Q5 OPTIONAL { ?item wdt:P1 ?l } ?x wdt:P2 ?l }":                     "item - -",
 		"SELECT (STR(?item) AS ?s) ?item { ?item wdt:P31 wd:Q5 }":                                            "",
 		"SELECT ?item { ?item wdt:P31/wdt:P279 wd:Q5 }":                                                      "item -",
 		"SELECT ?item { ?item wdt:P31/wdt:P279* wd:Q5 ; wdt:P1 ?x }":                                         "- - item",
