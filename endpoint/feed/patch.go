@@ -35,6 +35,10 @@ const (
 	farthest     = 1 << 20 // versions after which a patch is looked for where the first ones are gone
 )
 
+// beyond says how far behind the last patch a later one is looked for, one version in each round: a log may
+// have lost all versions between them.
+var beyond = [...]int64{leftOut + 2, 8, 16, 32, 64, 128, 256, 1024}
+
 // A patchCursor is the last patch that was read.
 type patchCursor struct {
 	Version int64  `json:"version"`
@@ -54,12 +58,14 @@ func (l *patchLog) Follow(ctx context.Context, cursor string, take func(feed.Bat
 		}
 		at = newest
 	}
+	rounds := 0
 	return poll(ctx, cmp.Or(time.Duration(l.Every), patchesEvery), func() error {
+		rounds++
 		for {
 			asked := time.Now().UTC()
 			b, err := l.next(ctx, &at)
 			if err == nil && len(b.Events) == 0 {
-				b.Gap, err = l.verify(ctx, &at)
+				b.Gap, err = l.verify(ctx, &at, beyond[rounds%len(beyond)])
 			}
 			if err != nil {
 				return err
@@ -111,15 +117,21 @@ func (l *patchLog) next(ctx context.Context, at *patchCursor) (b feed.Batch, err
 	return b, nil
 }
 
-// verify looks whether a log without later patches still ends with the last one. If it is another log now, or
-// has lost patches that were not read, verify moves at to its newest patch and returns what is missing.
-func (l *patchLog) verify(ctx context.Context, at *patchCursor) (gap string, err error) {
+// verify looks whether a log without next patches still ends with the last one. If it is another log now, or
+// has lost patches that were not read, verify moves at to its newest patch and returns what is missing. It looks
+// for a later patch at one version, so far behind the last one.
+func (l *patchLog) verify(ctx context.Context, at *patchCursor, behind int64) (gap string, err error) {
 	was := *at
+	lost := false
 	if was.ID != "" {
-		switch id, err := l.id(ctx, was.Version); {
-		case err == nil && id == was.ID:
-			return "", nil
-		case err != nil && !gone(err):
+		id, err := l.id(ctx, was.Version)
+		if err == nil && id == was.ID {
+			if _, err = l.id(ctx, was.Version+behind); gone(err) {
+				return "", nil
+			}
+			lost = err == nil
+		}
+		if err != nil && !gone(err) {
 			return "", err
 		}
 	}
@@ -136,6 +148,9 @@ func (l *patchLog) verify(ctx context.Context, at *patchCursor) (gap string, err
 		return "", fmt.Errorf("version %d, the last patch that was read, is gone, and no other was found: check url", was.Version)
 	}
 	*at = newest
+	if lost {
+		return fmt.Sprintf("versions after %d are missing: the log is read from version %d on", was.Version, newest.Version), nil
+	}
 	if was.ID == "" {
 		return fmt.Sprintf("the log has no first versions: it is read from version %d on", newest.Version), nil
 	}

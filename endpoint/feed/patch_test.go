@@ -132,6 +132,10 @@ func TestLostPatches(t *testing.T) {
 	if b, err := caughtUp(t, d, read.Cursor); err != nil || b.Gap != "" || b.Head.Offset != 10 {
 		t.Errorf("a large one: %+v, %v", b, err)
 	}
+	log = append(many(1, 10), many(18, 30)[10:]...)
+	if b, err := caughtUp(t, d, read.Cursor); err != nil || b.Head.Offset != 30 || !strings.Contains(b.Gap, "versions after 10 are missing") {
+		t.Errorf("lost in the middle: %+v, %v", b, err)
+	}
 	log = many(11, 12) // the last one is gone, but not the next one
 	if b, err := caughtUp(t, d, read.Cursor); err != nil || b.Gap != "" || len(b.Events) != 2 {
 		t.Errorf("%+v, %v", b, err)
