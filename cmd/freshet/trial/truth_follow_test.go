@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -192,8 +193,12 @@ func (f *wsFollower) connect(ctx context.Context, last bool) bool {
 		_, raw, err := conn.ReadMessage()
 		if err != nil {
 			var c *websocket.CloseError
-			// A node that finds its journal damaged while it serves ends in order.
-			if errors.As(err, &c) && c.Code != websocket.CloseAbnormalClosure && !(f.faults && c.Code == live.CloseDraining) {
+			// A node that finds its journal damaged while it serves ends in order; one that is cut off sends followers away.
+			allowed := []int{websocket.CloseAbnormalClosure}
+			if f.faults {
+				allowed = append(allowed, live.CloseDraining, live.CloseElsewhere)
+			}
+			if errors.As(err, &c) && !slices.Contains(allowed, c.Code) {
 				f.object("closed with %v", c)
 			}
 			return false
