@@ -111,3 +111,26 @@ func TestVisitorAgain(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// What becomes of a letter says nothing about a question that the visitor asked after it.
+func TestVisitorAsksDuringTheLetter(t *testing.T) {
+	r, b, ask := bouncing(t)
+	begun, goOn := make(chan bool, 2), make(chan bool)
+	b.Answer(func(notifytest.Letter) error {
+		begun <- true
+		<-goOn
+		return nil
+	})
+	id := ask()[0].ID
+	<-begun
+	if _, err := r.Engine.Edit(id, func(s *registry.Subscription, _ bool) error {
+		s.Intent, s.ExpiresAt = nil, nil
+		deliver.Disable(s, "the receiver failed for five days")
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ask()
+	close(goOn)
+	until(t, "the question again", func() bool { return len(b.Letters()) == 2 })
+}

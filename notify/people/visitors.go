@@ -100,8 +100,8 @@ func (t *Target) ask(s *registry.Subscription, now time.Time) (deliver.Step, err
 	case s.Intent == nil || t.opts.Mail == nil:
 		return deliver.Step{At: *s.ExpiresAt}, nil
 	}
-	link := t.visitorLink(s)
-	send := t.opts.Mail.Call(service.Letter{ID: strings.ToLower(s.Intent.Secret), At: s.Intent.At, To: s.To.Address,
+	link, asked := t.visitorLink(s), s.Intent.Secret
+	send := t.opts.Mail.Call(service.Letter{ID: strings.ToLower(asked), At: s.Intent.At, To: s.To.Address,
 		Subject: "Please confirm: " + s.Intent.Topic, Stop: link,
 		Text: "Somebody, probably you, asked for the changes of \"" + s.Intent.Topic + "\" at " + t.opts.PublicURL +
 			" by e-mail.\r\n\r\nIf that is right, confirm it here:\r\n" + link +
@@ -110,6 +110,7 @@ func (t *Target) ask(s *registry.Subscription, now time.Time) (deliver.Step, err
 		r deliver.Reply) error {
 		switch {
 		case s.State != registry.Pending:
+		case s.Intent == nil || s.Intent.Secret != asked: // the visitor has asked again meanwhile
 		case r.Refused(): // there is no such address
 			s.State = registry.Ended
 		case r.Verdict != deliver.Retry:
