@@ -38,7 +38,7 @@ func querySettings() map[string]setting {
 	return map[string]setting{
 		"ID": {}, "Endpoint": {}, "Text": {}, "Normal": {}, "Form": {}, "Ordered": {}, "OrderKeys": {}, "Limit": {}, "DefaultGraphs": {},
 		"NamedGraphs": {}, "Warnings": {}, "CreatedAt": {}, "Holders": {}, // holderSettings
-		"Merged": {}, // shadows ask for each query alone, as the package says
+		"Merged": {}, "Beside": {}, // shadows ask for each query alone, and for nothing else, as the package says
 		"Constants": {policies: []string{"hybrid:d=512"},
 			edit: func(n int, q *registry.Query) { q.Constants = []string{fmt.Sprint("urn:", n%2)} }},
 		"Refreshes": {policies: []string{"rr"}, silent: true, edit: func(_ int, q *registry.Query) { q.Refreshes = 3 }},
