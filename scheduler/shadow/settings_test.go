@@ -41,6 +41,9 @@ func querySettings() map[string]setting {
 		"Merged": {}, "Beside": {}, // shadows ask for each query alone, and for nothing else, as the package says
 		"Constants": {policies: []string{"hybrid:d=512"},
 			edit: func(n int, q *registry.Query) { q.Constants = []string{fmt.Sprint("urn:", n%2)} }},
+		"Learnt": {policies: []string{"hybrid"}, edit: func(n int, q *registry.Query) {
+			q.Learnt = &registry.Learnt{Changes: uint64(10 * (n % 3)), Executions: 30, Days: 1}
+		}},
 		"Refreshes": {policies: []string{"rr"}, silent: true, edit: func(_ int, q *registry.Query) { q.Refreshes = 3 }},
 		"Pause": {policies: []string{"rr", "hybrid"}, halfway: true, edit: func(n int, q *registry.Query) {
 			p := &registry.Pause{By: "admin", At: after(liveSlots / 2)}
