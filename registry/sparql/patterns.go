@@ -112,9 +112,9 @@ func (r *patternReader) group(g *Group) {
 	}
 	outer, owners := r.bound, r.owners
 	r.bound = maps.Clone(outer)
-	all, before := maps.Clone(owners), maps.Clone(owners)
+	all, before := maps.Clone(owners), map[string]string{} // a nested group may leave a variable of an outer one unbound
 	if all == nil {
-		all, before = map[string]string{}, map[string]string{}
+		all = map[string]string{}
 	}
 	for _, e := range g.Elements {
 		r.restrict(e)
@@ -159,6 +159,9 @@ func (r *patternReader) group(g *Group) {
 	r.bound, r.owners = outer, owners
 }
 
+// entity is the form of what edits are about. Forms and senses of lexemes are parts of what an edit is about.
+var entity = regexp.MustCompile(`/[A-Z][0-9]+>$`)
+
 // statementOf is the form of the properties that lead from an entity to its statements.
 var statementOf = regexp.MustCompile(`^<https?://[^/>]+/prop/P[0-9]+>$`)
 
@@ -179,7 +182,7 @@ func (r *patternReader) own(e Element, into map[string]string) {
 // states reports whether a property leads from an entity to its statements.
 func (r *patternReader) states(subject Node, p Path) bool {
 	t := r.tokens[subject.Token]
-	return t.Kind == IRI && constant(t) != "" && p.To == p.From+1 && statementOf.MatchString(r.tokens[p.From].Text)
+	return t.Kind == IRI && entity.MatchString(constant(t)) && p.To == p.From+1 && statementOf.MatchString(r.tokens[p.From].Text)
 }
 
 // restrict adds the constants that an element gives to variables.
@@ -325,7 +328,8 @@ func (r *patternReader) properties(subject []string, list []Property) {
 	for _, p := range list {
 		for _, o := range p.Objects {
 			r.owner, r.column = "", ""
-			if len(subject) == 1 && subject[0] != "" && p.Path.To == p.Path.From+1 && statementOf.MatchString(r.tokens[p.Path.From].Text) {
+			one := len(subject) == 1 && p.Path.To == p.Path.From+1
+			if one && entity.MatchString(subject[0]) && statementOf.MatchString(r.tokens[p.Path.From].Text) {
 				r.owner = subject[0]
 			}
 			from, to := subject, r.alternatives(o)
@@ -470,7 +474,7 @@ func (r *patternReader) sequence(subject string, path Path, object string) bool 
 		}
 		r.put(p.ownedBy(owner))
 		r.column = ""
-		if owner = ""; statementOf.MatchString(p.Predicate) {
+		if owner = ""; statementOf.MatchString(p.Predicate) && entity.MatchString(subject) {
 			owner = subject
 		}
 		subject = ""

@@ -11,7 +11,8 @@ var virtual = []string{
 	"http://qlever.cs.uni-freiburg.de/builtin-functions/", "ql:",
 	"http://jena.apache.org/", "http://jena.hpl.hp.com/", "java:", "urn:x-arq:",
 	"http://www.ontotext.com/", "tag:stardog:api:", "http://franz.com/ns/allegrograph/",
-	"http://www.bigdata.com/rdf/search#", "http://www.bigdata.com/rdf/gas#",
+	"http://www.w3.org/2000/01/rdf-schema#member", "http://www.openrdf.org/contrib/lucenesail#",
+	"http://www.openrdf.org/schema/sesame#direct", "http://www.bigdata.com/rdf/search#", "http://www.bigdata.com/rdf/gas#",
 	"bif:", "http://www.openlinksw.com/schemas/bif#", "sql:",
 	"http://www.opengis.net/ont/geosparql#sf", "http://www.opengis.net/ont/geosparql#eh", "http://www.opengis.net/ont/geosparql#rcc8",
 }
@@ -20,6 +21,21 @@ var virtual = []string{
 var steady = []string{
 	"http://www.w3.org/2001/XMLSchema#", "xsd:", "http://www.opengis.net/def/function/geosparql/", "geof:", wikibase, "wikibase:",
 	"http://www.w3.org/2005/xpath-functions/math#",
+}
+
+// standard are the words of SPARQL that a bracket follows in an expression, without those that Unprovable names.
+var standard = words(`STR LANG LANGMATCHES DATATYPE BOUND IRI URI BNODE ABS CEIL FLOOR ROUND CONCAT STRLEN UCASE LCASE
+	ENCODE_FOR_URI CONTAINS STRSTARTS STRENDS STRBEFORE STRAFTER YEAR MONTH DAY HOURS MINUTES SECONDS TIMEZONE TZ MD5 SHA1
+	SHA256 SHA384 SHA512 COALESCE IF STRLANG STRDT SAMETERM ISIRI ISURI ISBLANK ISLITERAL ISNUMERIC REGEX SUBSTR REPLACE
+	COUNT SUM MIN MAX AVG SAMPLE GROUP_CONCAT IN NOT EXISTS FILTER HAVING BY ASC DESC AS DISTINCT TRIPLE ISTRIPLE SUBJECT
+	PREDICATE OBJECT LANGDIR HASLANG HASLANGDIR STRLANGDIR BIND SELECT REDUCED WHERE VALUES`)
+
+func words(text string) map[string]bool {
+	list := map[string]bool{}
+	for _, w := range strings.Fields(text) {
+		list[w] = true
+	}
+	return list
 }
 
 // Unprovable says why the result of a query can change although no triple changes that one of its Patterns
@@ -103,7 +119,9 @@ func (t *Tree) calls(s Span, groups []*Group) string {
 			i = groups[j].To - 1
 			continue
 		}
-		if x := t.Tokens[i]; x.Kind == IRI && t.Tokens[i+1].is("(") && !begins(strings.Trim(x.Text, "<>"), steady) {
+		x := t.Tokens[i]
+		known := x.Kind != IRI && x.Kind != Name && x.Kind != Word || begins(strings.Trim(x.Text, "<>"), steady) || standard[x.keyword()]
+		if t.Tokens[i+1].is("(") && !known {
 			return "it calls the function " + x.Text
 		}
 	}
