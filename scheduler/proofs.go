@@ -158,6 +158,9 @@ func (l *loopData) positioned(a Answer, text string, now time.Time) {
 	}
 	s.asked, s.took = now, a.Elapsed
 	p, err := placeOf(a)
+	if err == nil && p.Time.After(now.Add(time.Minute)) {
+		err = fmt.Errorf("position: %s is in the future; let the query return a time in UTC, with a Z", p.Time.Format(time.RFC3339))
+	}
 	failing := ""
 	if err != nil {
 		failing, s.place = err.Error(), feed.Place{}

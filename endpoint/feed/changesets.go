@@ -78,7 +78,7 @@ func (s *changesets) Follow(ctx context.Context, cursor string, take func(feed.B
 			e := c.event()
 			e.Time, e.Edit.Text = time.Now().UTC(), "changeset "+next.String()
 			next = next.Next()
-			if err := take(feed.Batch{Events: []feed.Event{e}, Cursor: next.String(), Head: e.Place, Gap: gap}); err != nil {
+			if err := take(feed.Batch{Events: []feed.Event{e}, Cursor: next.String(), Head: e.Place, Gap: gap, More: true}); err != nil {
 				return err
 			}
 			gap = ""

@@ -145,9 +145,12 @@ func (w *walk) all(ctx context.Context) error {
 		}
 	}
 	w.Next = w.nextImmutable()
-	w.first = false
 	if err := w.deliver(); err != nil {
 		return err
+	}
+	if w.first { // members that came during the walk are no events, or are told by the next one
+		w.Head, w.first = time.Now().UTC(), false
+		return w.hand(feed.Batch{More: true})
 	}
 	w.Head = asked
 	return w.hand(feed.Batch{})
@@ -188,6 +191,7 @@ func (w *walk) deliver() error {
 	if len(b.Events) == 0 && b.Gap == "" {
 		return nil
 	}
+	b.More = true
 	return w.hand(b)
 }
 

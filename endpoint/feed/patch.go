@@ -65,7 +65,7 @@ func (l *patchLog) Follow(ctx context.Context, cursor string, take func(feed.Bat
 			asked := time.Now().UTC()
 			b, err := l.next(ctx, &at)
 			if err == nil && len(b.Events) == 0 {
-				b.Gap, err = l.verify(ctx, &at, beyond[rounds%len(beyond)])
+				b.Gap, b.Renumbered, err = l.verify(ctx, &at, beyond[rounds%len(beyond)])
 			}
 			if err != nil {
 				return err
@@ -75,6 +75,7 @@ func (l *patchLog) Follow(ctx context.Context, cursor string, take func(feed.Bat
 				return err
 			}
 			end := len(b.Events) == 0
+			b.More = !end
 			if b.Cursor = string(text); end { // so all that was published before is known
 				b.Head = feed.Place{Offset: at.Version, Time: asked}
 			}
@@ -103,7 +104,8 @@ func (l *patchLog) next(ctx context.Context, at *patchCursor) (b feed.Batch, err
 			return b, err
 		}
 		if p.previous != at.ID && at.ID != "" {
-			b.Gap = fmt.Sprintf("the patch of version %d follows %s, and not %s, which was the last one", version, p.previous, at.ID)
+			b.Renumbered, b.Gap = true, fmt.Sprintf("the patch of version %d follows %s, and not %s, which was the last one", version,
+				p.previous, at.ID)
 		}
 		place := feed.Place{Offset: version, Time: time.Now().UTC()}
 		e := feed.Event{Place: place, Added: p.added, Removed: p.removed, Edit: feed.Edit{Text: "patch " + strings.Trim(p.id, "<>")}}
@@ -118,21 +120,21 @@ func (l *patchLog) next(ctx context.Context, at *patchCursor) (b feed.Batch, err
 }
 
 // verify looks whether a log without next patches still ends with the last one. If it is another log now, or
-// has lost patches that were not read, verify moves at to its newest patch and returns what is missing. It looks
-// for a later patch at one version, so far behind the last one.
-func (l *patchLog) verify(ctx context.Context, at *patchCursor, behind int64) (gap string, err error) {
+// has lost patches that were not read, verify moves at to its newest patch and returns what is missing, and whether
+// the versions mean other patches now. It looks for a later patch at one version, so far behind the last one.
+func (l *patchLog) verify(ctx context.Context, at *patchCursor, behind int64) (gap string, renumbered bool, err error) {
 	was := *at
 	lost := false
 	if was.ID != "" {
 		id, err := l.id(ctx, was.Version)
 		if err == nil && id == was.ID {
 			if _, err = l.id(ctx, was.Version+behind); gone(err) {
-				return "", nil
+				return "", false, nil
 			}
 			lost = err == nil
 		}
 		if err != nil && !gone(err) {
-			return "", err
+			return "", false, err
 		}
 	}
 	newest, err := l.newest(ctx, was.Version)
@@ -141,21 +143,21 @@ func (l *patchLog) verify(ctx context.Context, at *patchCursor, behind int64) (g
 	}
 	switch {
 	case err != nil:
-		return "", err
+		return "", false, err
 	case newest.ID == "" && was.ID == "":
-		return "", errors.New("no patch was found: set url to the address of the log, and wait until it has its first patch")
+		return "", false, errors.New("no patch was found: set url to the address of the log, and wait until it has its first patch")
 	case newest.ID == "":
-		return "", fmt.Errorf("version %d, the last patch that was read, is gone, and no other was found: check url", was.Version)
+		return "", false, fmt.Errorf("version %d, the last patch that was read, is gone, and no other was found: check url", was.Version)
 	}
 	*at = newest
 	if lost {
-		return fmt.Sprintf("versions after %d are missing: the log is read from version %d on", was.Version, newest.Version), nil
+		return fmt.Sprintf("versions after %d are missing: the log is read from version %d on", was.Version, newest.Version), false, nil
 	}
 	if was.ID == "" {
-		return fmt.Sprintf("the log has no first versions: it is read from version %d on", newest.Version), nil
+		return fmt.Sprintf("the log has no first versions: it is read from version %d on", newest.Version), false, nil
 	}
 	return fmt.Sprintf("version %d is no longer the patch %s, which was read last: the log is read from version %d on",
-		was.Version, was.ID, newest.Version), nil
+		was.Version, was.ID, newest.Version), true, nil
 }
 
 // newest finds the last patch after a version by doubling and halving. It returns none if there is none, or if

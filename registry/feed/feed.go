@@ -125,6 +125,11 @@ type Batch struct {
 	// Gap says why events before this batch may be missing, empty if none is. Then all that was
 	// concluded from the feed ends.
 	Gap string
+	// Renumbered means that from this batch on, the numbers are those of other events. The publisher has restored the
+	// log from a backup, for example. It comes with a Gap.
+	Renumbered bool
+	// More means that later events may be waiting to be read, although Head is new.
+	More bool
 	// Duplicates counts events that the source left out because it had delivered them before.
 	Duplicates int
 }

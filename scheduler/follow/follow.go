@@ -60,6 +60,7 @@ type Follower struct {
 type seen struct {
 	space, revision uint64
 	queries         map[string]bool
+	of              uint64 // what answers have to be of to say something, see feed.Before
 }
 
 // New returns a follower.
@@ -376,6 +377,13 @@ func (f *Follower) look(e registry.Endpoint, place feed.Place, touched map[strin
 	s.space, s.revision = news.Space, news.Revision
 	state := f.state
 	state.Members = map[string]uint64{name: news.Space}
-	f.views[name] = proof.NewView(e, state, news.Space, news.Proof, f.Clock.Now())
+	v := proof.NewView(e, state, news.Space, news.Proof, f.Clock.Now())
+	f.views[name] = v
+	if of := v.Of(); s.of != of {
+		for id := range s.queries {
+			f.doubt(id, v, place, touched)
+		}
+		s.of = of
+	}
 	return news.Space, nil
 }

@@ -48,6 +48,21 @@ func (f *Follower) forgetResult(id string) {
 	}
 }
 
+// doubt touches a query whose result narrows by an answer that says nothing any more: what that hid is not known.
+func (f *Follower) doubt(id string, v *proof.View, place feed.Place, touched map[string]proof.Touch) {
+	n := f.narrow[id]
+	if n == nil || n.added == nil || v.Knows(n.before) {
+		return
+	}
+	f.forgetResult(id)
+	t := proof.Touch{Feed: f.Definition.Name, Numbering: f.state.Numbering, Open: f.open[id], Reached: place, Grew: place, Dropped: place}
+	if was, ok := touched[id]; ok {
+		was.Join(t)
+		t = was
+	}
+	touched[id] = t
+}
+
 // learn looks for answers that narrow. The state is that before the batch, which the answers cannot include.
 func (f *Follower) learn(was proof.Feed, now time.Time, touched map[string]proof.Touch) error {
 	seen := 0
@@ -73,7 +88,7 @@ func (f *Follower) learn(was proof.Feed, now time.Time, touched map[string]proof
 			continue
 		}
 		w := *v
-		if w.Feed = was; !w.Bounds(k.Touch, k.Before) || !was.Head.Time.Add(-f.state.Disorder).After(k.Before.Answered) {
+		if w.Feed = was; !w.Bounds(k.Touch, k.Before) || !was.Told().Add(-f.state.Disorder).After(k.Before.Answered) {
 			continue
 		}
 		n.before = k.Before

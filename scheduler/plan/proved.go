@@ -153,7 +153,7 @@ func (p *queues) stale(c *item) (is bool, from time.Time) {
 	if d == 0 || p.view == nil {
 		return false, from
 	}
-	from = p.view.Feed.Head.Time.Add(d)
+	from = p.view.Feed.Told().Add(d)
 	return !from.After(p.now), from
 }
 
@@ -503,7 +503,7 @@ func (p Proofs) Reached(query string, before feed.Before, until time.Time) (reac
 	if c == nil || c.touch == nil || p.view == nil || p.refusal != "" {
 		return true, true
 	}
-	return !p.view.Holds(*c.touch, before), p.view.Feed.Head.Time.After(until)
+	return !p.view.Holds(*c.touch, before), p.view.Feed.Told().After(until)
 }
 
 // Spend charges a slot for a request that is no execution of a query.

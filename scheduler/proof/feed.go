@@ -35,6 +35,9 @@ type Feed struct {
 	// Missing is why events before Base are missing.
 	Missing string `json:"missing,omitempty"`
 
+	// Unread is until when every event was told, if later ones may be waiting to be read.
+	Unread time.Time `json:"unread,omitzero"`
+
 	Heard      time.Time     `json:"heard,omitzero"`
 	Lag        time.Duration `json:"lag"` // from the publication of the last event to its arrival
 	Events     uint64        `json:"events"`
@@ -70,6 +73,15 @@ const longestDisorder = 24 * time.Hour
 // Take adds what a batch says to the state of a feed. Events without a time, and those that say they are from
 // the future, get that of their arrival.
 func (f *Feed) Take(b *feed.Batch, now time.Time) {
+	switch {
+	case !b.More:
+		f.Unread = time.Time{}
+	case f.Unread.IsZero():
+		f.Unread = latestTime(f.Head.Time, time.Unix(0, 0).UTC())
+	}
+	if b.Renumbered {
+		f.begin()
+	}
 	if b.Gap != "" {
 		if f.Base != (feed.Place{}) {
 			f.Earlier = append(slices.Clone(f.Earlier), Stretch{f.Base, f.Next()})
@@ -97,6 +109,10 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 	if b.Head != (feed.Place{}) {
 		f.advance(b.Head)
 	}
+	if b.Gap != "" { // what is missing may be anything until now
+		f.Base = f.Next()
+		f.Base.Time = now
+	}
 	f.Cursor, f.Heard = b.Cursor, now
 	if f.Failing != "" {
 		f.Failing, f.Since = "", now
@@ -105,13 +121,12 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 
 // advance moves the head.
 func (f *Feed) advance(p feed.Place) {
-	least := f.Base.Offset
-	if f.Base == (feed.Place{}) { // after a gap
+	least := min(f.Base.Offset, f.Head.Offset) // after a gap, it is the head
+	if f.Base == (feed.Place{}) {              // after a gap
 		least = f.Head.Offset + 1
 	}
 	if 0 < p.Offset && p.Offset < least && f.Head.Offset > 0 && (p.Topic == f.Head.Topic || p.Topic == "") {
-		f.Numbering++ // the numbers begin again
-		f.Head, f.Base, f.Earlier = feed.Place{}, feed.Place{}, nil
+		f.begin()
 	}
 	switch {
 	case f.Head.Topic == "":
@@ -130,6 +145,27 @@ func (f *Feed) advance(p feed.Place) {
 	if f.Base.Offset == 0 { // what came before had no number
 		f.Base.Offset = p.Offset
 	}
+}
+
+// begin begins other numbers.
+func (f *Feed) begin() {
+	f.Numbering++
+	f.Head, f.Base, f.Earlier = feed.Place{}, feed.Place{}, nil
+}
+
+// Told is until when every event was told.
+func (f *Feed) Told() time.Time {
+	if !f.Unread.IsZero() {
+		return f.Unread
+	}
+	return f.Head.Time
+}
+
+func latestTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // Next is before all events that were not told yet.
@@ -181,7 +217,7 @@ func (f *Feed) Status(d feed.Definition, now time.Time) feed.Status {
 		s.State = feed.Silent
 	case f.Base == feed.Place{}, f.Missing != "" && !f.Head.Time.After(f.Base.Time):
 		s.State, s.Error = feed.Gap, f.Missing
-	case f.Lag > silence:
+	case f.Lag > silence, !f.Unread.IsZero() && now.Sub(f.Unread) > silence:
 		s.State = feed.Behind
 	}
 	return s

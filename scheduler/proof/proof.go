@@ -101,11 +101,14 @@ func (v *View) Assumed(now time.Time, lag time.Duration) feed.Before {
 	if v.Feed.Head.Time.IsZero() {
 		return feed.Before{}
 	}
-	if heard := v.Feed.Head.Time.Add(lag / 10); heard.Before(now) {
+	if heard := v.Feed.Told().Add(lag / 10); heard.Before(now) {
 		now = heard
 	}
 	return feed.Before{Assumed: now.Add(-lag).UTC(), Of: v.of}
 }
+
+// Of is what the positions of answers belong to. Those of others say nothing.
+func (v *View) Of() uint64 { return v.of }
 
 // Knows reports whether anything is known about the position before an answer.
 func (v *View) Knows(b feed.Before) bool { return b.Known() && b.Of == v.of }
@@ -133,8 +136,8 @@ func (v *View) Refusal() string {
 		return "the feed cannot be read: " + f.Failing
 	case v.Now.Sub(f.Heard) > f.Silence:
 		return "the feed has been silent since " + when(f.Heard)
-	case v.Now.Sub(f.Head.Time) > f.Silence:
-		return "the feed is behind: what it tells ends at " + when(f.Head.Time)
+	case v.Now.Sub(f.Told()) > f.Silence:
+		return "the feed is behind: what it tells ends at " + when(f.Told())
 	case v.Untrusted():
 		return fmt.Sprintf("the endpoint has told its position %d times: after %d it is known whether several servers answer",
 			v.Endpoint.Told, trusted)
@@ -350,10 +353,10 @@ func (v *View) Proof(t Touch, b feed.Before, open string) feed.Proof {
 		p.Unprovable = v.why(t, b)
 	// An answer may include events that were not heard yet, if they were published before it
 	// ended. Once a later event was heard, all of these were, because they come before it.
-	case !v.Feed.Head.Time.After(b.Answered):
+	case !v.Feed.Told().After(b.Answered):
 		p.Unprovable = "the feed has not yet told what happened until the last answer"
 	default:
-		p.Until, p.Position = v.Feed.Head.Time, v.Feed.Head
+		p.Until, p.Position = v.Feed.Told(), v.Feed.Head
 	}
 	return p
 }

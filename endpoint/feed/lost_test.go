@@ -1,0 +1,178 @@
+package feed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/endpoint/feed"
+	"github.com/freshet/freshet/registry"
+	. "github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/scheduler/proof"
+)
+
+var provedCity = registry.Endpoint{Name: "city", URL: "http://a/", Feed: "wd", Position: "SELECT ?n {}", Lag: registry.DefaultLag}
+
+func viewOf(f proof.Feed) *proof.View {
+	f.Members, f.Silence = map[string]uint64{"city": 1}, proof.DefaultSilence
+	v := proof.NewView(provedCity, f, 1, proof.Endpoint{}, time.Now())
+	v.Tell(10)
+	return v
+}
+
+// takeAll takes batches until n of them without events came, or an error.
+func takeAll(t *testing.T, d Definition, f *proof.Feed, ends int) {
+	source, err := feed.Open(d, feed.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	end := errors.New("end")
+	err = source.Follow(ctx, f.Cursor, func(b Batch) error {
+		f.Take(&b, time.Now().UTC())
+		if len(b.Events) == 0 {
+			if ends--; ends <= 0 {
+				return end
+			}
+		}
+		return nil
+	})
+	if !errors.Is(err, end) {
+		t.Log(err)
+	}
+}
+
+func TestLostPatchesProveNothing(t *testing.T) {
+	var log []string
+	for n := 1; n <= 5; n++ {
+		log = append(log, aPatch(n, ""))
+	}
+	d := Definition{Kind: RDFPatch, URL: patches(t, &log).URL, Since: begin, Every: registry.Duration(50 * time.Millisecond)}
+	var f proof.Feed
+	takeAll(t, d, &f, 1)
+	log = append(log, "", "", "", "", aPatch(10, "A <http://s> <http://p> <http://o> .\n")) // 6 to 9 are lost, 10 changes the query
+	takeAll(t, d, &f, 9)
+	v := viewOf(f)
+	b := v.Told(Place{Offset: 10}) // all before 10
+	touch := proof.Touch{Feed: "wd", Reached: Place{Offset: 1, Time: begin}}
+	if v.Holds(touch, b) {
+		t.Errorf("proved without patch 10: %+v", v.Proof(touch, b, ""))
+	}
+}
+
+func TestRestoredPatchesProveNothing(t *testing.T) {
+	var log []string
+	for n := 1; n <= 10; n++ {
+		log = append(log, aPatch(n, ""))
+	}
+	d := Definition{Kind: RDFPatch, URL: patches(t, &log).URL, Since: begin}
+	var f proof.Feed
+	takeAll(t, d, &f, 1)
+	v := viewOf(f)
+	b := v.Told(Place{Offset: 11})
+	b.Answered = time.Now()
+	log = log[:8] // restored from a backup, then 9', 10' and 11' are written
+	for n := 9; n <= 11; n++ {
+		log = append(log, strings.ReplaceAll(strings.ReplaceAll(aPatch(n, ""), fmt.Sprintf("<uuid:%d>", n), fmt.Sprintf("<uuid:new%d>",
+			n)), "<uuid:9>", "<uuid:new9>"))
+	}
+	log[10] = strings.ReplaceAll(log[10], "<uuid:10>", "<uuid:new10>")
+	takeAll(t, d, &f, 1)
+	v = viewOf(f)
+	touch := proof.Touch{Feed: "wd", Reached: Place{Offset: 1, Time: begin}}
+	if v.Holds(touch, b) {
+		t.Errorf("proved by an answer that has 9 and 10 of the old log: %+v", v.Proof(touch, b, ""))
+	}
+}
+
+const aStream = `@prefix ldes: <https://w3id.org/ldes#> . @prefix tree: <https://w3id.org/tree#> .
+<http://x/c> a ldes:EventStream ; ldes:versionOfPath <http://x/of> ; ldes:timestampPath <http://x/at> ; tree:member <http://x/m%d> .
+<http://x/m%d> <http://x/of> <http://x/e> ; <http://x/p> "1" . `
+
+func TestRemovedPageProvesNothing(t *testing.T) {
+	state := 0
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/turtle")
+		if r.URL.Path == "/b" {
+			if state == 1 {
+				http.NotFound(w, r)
+				return
+			}
+			fmt.Fprint(w, `<http://x/c> <https://w3id.org/tree#member> <http://x/n> . <http://x/n> <http://x/of> <http://x/f> .`)
+			return
+		}
+		fmt.Fprintf(w, aStream+`<%s> tree:relation [ tree:node <%s> ] .`, 0, 0, "http://"+r.Host+"/a", "http://"+r.Host+"/b")
+	})
+	d := Definition{Kind: LDES, URL: s.URL + "/a"}
+	var f proof.Feed
+	takeAll(t, d, &f, 1)
+	time.Sleep(200 * time.Millisecond)
+	told := time.Now().UTC() // the position of the endpoint, with which a query is answered
+	time.Sleep(200 * time.Millisecond)
+	state = 1 // a member came to b, and b was removed
+	time.Sleep(100 * time.Millisecond)
+	takeAll(t, d, &f, 2)
+	v := viewOf(f)
+	b := v.Told(Place{Time: told})
+	b.Answered = told
+	touch := proof.Touch{Feed: "wd", Reached: Place{Time: begin}}
+	if v.Holds(touch, b) {
+		t.Errorf("proved over the gap: %+v", v.Proof(touch, b, ""))
+	}
+}
+
+func TestFailingPageProvesNothing(t *testing.T) {
+	n := 0
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/turtle")
+		if r.URL.Path == "/b" {
+			if n > 0 {
+				http.Error(w, "no", 500)
+				return
+			}
+			fmt.Fprint(w, `<http://x/c> <https://w3id.org/tree#member> <http://x/n> . <http://x/n> <http://x/of> <http://x/f> .`)
+			return
+		}
+		fmt.Fprintf(w, aStream+`<%s> tree:relation [ tree:node <%s> ] .`, n, n, "http://"+r.Host+"/a", "http://"+r.Host+"/b")
+	})
+	d := Definition{Kind: LDES, URL: s.URL + "/a"}
+	var f proof.Feed
+	takeAll(t, d, &f, 1)
+	f.Base.Time = begin // a feed that is read for long
+	told := time.Now().UTC()
+	for n = 1; n <= 3; n++ { // each walk has news on a, and cannot read b
+		time.Sleep(100 * time.Millisecond)
+		takeAll(t, d, &f, 2)
+	}
+	f.Failing = "http://…/b: 500" // as Follower.Run does after each walk
+	v := viewOf(f)
+	b := v.Told(Place{Time: told})
+	b.Answered = told
+	touch := proof.Touch{Feed: "wd", Reached: Place{Time: begin}}
+	if p := v.Proof(touch, b, ""); v.Holds(touch, b) {
+		t.Errorf("proved until %v, page b was last read before %v", p.Until, told)
+	}
+}
+
+// The first walk of an LDES: a member that came after the walk began is no event,
+// and so before the head.
+func TestFirstWalk(t *testing.T) {
+	var published time.Time
+	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+		time.Sleep(500 * time.Millisecond) // other pages
+		published = time.Now()
+		w.Header().Set("Content-Type", "text/turtle")
+		fmt.Fprint(w, `@prefix ldes: <https://w3id.org/ldes#> . @prefix tree: <https://w3id.org/tree#> .
+<http://x/c> a ldes:EventStream ; ldes:versionOfPath <http://x/of> ; ldes:timestampPath <http://x/at> ; tree:member <http://x/m1> .
+<http://x/m1> <http://x/of> <http://x/e> ; <http://x/p> "1" .`)
+	})
+	b, err := caughtUp(t, Definition{Kind: LDES, URL: s.URL + "/p"}, "")
+	if len(b.Events) == 0 && b.Head.Time.Before(published) {
+		t.Errorf("no event, and the head %v is before the member came %v: %v", b.Head.Time, published, err)
+	}
+}
