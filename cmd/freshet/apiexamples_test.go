@@ -71,7 +71,9 @@ var apiStory = []apiStep{
 		`-o 'ws_\w*'; do sleep 0.1; done`, known: []shownID{{`\bws_\w+`, hubID}}},
 	{operation: "refreshQuery"}, {operation: "pauseQuery"}, {operation: "resumeQuery"},
 	{operation: "tryRule"}, {operation: "createRule"}, {operation: "listRules"}, {operation: "showRule"},
-	{operation: "listRuleAlerts"}, {operation: "patchRule"}, {operation: "pauseRule"}, {operation: "resumeRule"}, {operation: "removeRule"},
+	{operation: "listRuleAlerts"}, {operation: "patchRule"}, {operation: "pauseRule"},
+	{operation: "resumeRule", first: `until curl http://127.0.0.1:8080/v1/rules/few | grep -E '"sent": ?2'; do sleep 0.1; done`},
+	{operation: "removeRule"},
 	{operation: "createProfile"}, {operation: "listProfiles"}, {operation: "showProfile"}, {operation: "patchProfile"},
 	{operation: "listCaptures"}, {operation: "deleteProfile"},
 	{operation: "validateWatch"}, {operation: "registerWatch"},
@@ -192,7 +194,8 @@ func (w *apiWorld) put(name, text string) {
 	}
 }
 
-// receiver accepts everything but changes and alerts.
+// receiver accepts everything but changes. It takes a while for what is resolved, so that the answer to the pause
+// of a rule comes before.
 func (w *apiWorld) receiver(addr string) {
 	w.t.Helper()
 	l, err := net.Listen("tcp", addr)
@@ -205,6 +208,8 @@ func (w *apiWorld) receiver(addr string) {
 			_, _ = io.WriteString(rw, challenge)
 		} else if bytes.Contains(b, []byte("query.changed")) {
 			http.Error(rw, "no such order", http.StatusUnprocessableEntity)
+		} else if bytes.Contains(b, []byte("alert.resolved")) {
+			time.Sleep(500 * time.Millisecond)
 		}
 	}))
 	server.Listener.Close()
