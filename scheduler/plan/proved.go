@@ -349,11 +349,12 @@ func (p Proofs) Wake(now time.Time) {
 }
 
 // askedInVain reports whether a query was asked because of an event since the last slot began, and had not
-// changed: then it waits for its turn in the next one. So a query that is matched all the time is asked at most
-// once more in each slot.
+// changed: then it waits for its turn in the next one, or until lag has passed and the answer is known to include
+// the event. So a query that is matched all the time is asked at most once more in each slot, or once in lag.
 func (p *queues) askedInVain(c *item) bool {
 	r := &c.Stats.LastRun
-	return (r.Why == TierOffGrid || r.Why == TierHinted) && r.Slot+1 >= p.slot && r.Outcome == registry.Unchanged
+	early := r.At.Add(p.lag).After(p.now) && !inFuture(r.At, p.now)
+	return (r.Why == TierOffGrid || r.Why == TierHinted) && r.Slot+1 >= p.slot && r.Outcome == registry.Unchanged && early
 }
 
 // answered looks at a query whose answer is complete: whether it is still armed, and after which
