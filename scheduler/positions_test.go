@@ -16,9 +16,11 @@ import (
 )
 
 // numberRow is a result with one number.
-func numberRow(t *testing.T, n int) *diff.Result {
-	doc := fmt.Sprintf(`{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":"%d",
-		"datatype":"http://www.w3.org/2001/XMLSchema#integer"}}]}}`, n)
+func numberRow(t *testing.T, n int) *diff.Result { return literalRow(t, fmt.Sprint(n), "integer") }
+
+func literalRow(t *testing.T, value, datatype string) *diff.Result {
+	doc := fmt.Sprintf(`{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"type":"literal","value":%q,
+		"datatype":"http://www.w3.org/2001/XMLSchema#%s"}}]}}`, value, datatype)
 	r, err := diff.DecodeJSON([]byte(doc), diff.Select, diff.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +122,7 @@ func TestPositionErrorsNameTheRemedy(t *testing.T) {
 	}{
 		{reply{time.Minute, registry.Changed, numberRow(t, 1)}, "raise budget"},
 		{reply{time.Millisecond, registry.Timeout, nil}, "raise timeout"},
+		{reply{time.Millisecond, registry.Changed, literalRow(t, "2000-01-01T02:00:00", "dateTime")}, "in UTC"}, // at about midnight
 		{reply{time.Millisecond, registry.Failed, nil}, "correct the setting position"},
 		{reply{time.Millisecond, registry.Changed, schedulertest.Rows(t, "1", "2")}, "2 rows and 1 columns; write a SELECT with one of each"},
 	} {

@@ -24,19 +24,11 @@ var steady = []string{
 }
 
 // standard are the words of SPARQL that a bracket follows in an expression, without those that Unprovable names.
-var standard = words(`STR LANG LANGMATCHES DATATYPE BOUND IRI URI BNODE ABS CEIL FLOOR ROUND CONCAT STRLEN UCASE LCASE
+var standard = wordSet(`STR LANG LANGMATCHES DATATYPE BOUND IRI URI ABS CEIL FLOOR ROUND CONCAT STRLEN UCASE LCASE
 	ENCODE_FOR_URI CONTAINS STRSTARTS STRENDS STRBEFORE STRAFTER YEAR MONTH DAY HOURS MINUTES SECONDS TIMEZONE TZ MD5 SHA1
 	SHA256 SHA384 SHA512 COALESCE IF STRLANG STRDT SAMETERM ISIRI ISURI ISBLANK ISLITERAL ISNUMERIC REGEX SUBSTR REPLACE
-	COUNT SUM MIN MAX AVG SAMPLE GROUP_CONCAT IN NOT EXISTS FILTER HAVING BY ASC DESC AS DISTINCT TRIPLE ISTRIPLE SUBJECT
+	COUNT SUM MIN MAX AVG IN NOT EXISTS FILTER HAVING BY ASC DESC AS DISTINCT TRIPLE ISTRIPLE SUBJECT
 	PREDICATE OBJECT LANGDIR HASLANG HASLANGDIR STRLANGDIR BIND SELECT REDUCED WHERE VALUES`)
-
-func words(text string) map[string]bool {
-	list := map[string]bool{}
-	for _, w := range strings.Fields(text) {
-		list[w] = true
-	}
-	return list
-}
 
 // Unprovable says why the result of a query can change although no triple changes that one of its Patterns
 // matches, empty if it cannot. It holds at endpoints that infer nothing.

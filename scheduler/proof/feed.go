@@ -77,7 +77,9 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 	case !b.More:
 		f.Unread = time.Time{}
 	case f.Unread.IsZero():
-		f.Unread = latestTime(f.Head.Time, time.Unix(0, 0).UTC())
+		if f.Unread = f.Head.Time; f.Unread.IsZero() { // nothing was told yet
+			f.Unread = time.Unix(0, 0).UTC()
+		}
 	}
 	if b.Renumbered {
 		f.begin()
@@ -159,13 +161,6 @@ func (f *Feed) Told() time.Time {
 		return f.Unread
 	}
 	return f.Head.Time
-}
-
-func latestTime(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // Next is before all events that were not told yet.

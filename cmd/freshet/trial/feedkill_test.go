@@ -98,23 +98,10 @@ endpoints: [{name: city, url: %q, slot: "@every 1s", budget: 1s, policy: rr, fee
 	srv := clitest.Serve(t, binary(t), addr, data, yaml)
 	var ids []string
 	for i := range things {
-		var q struct{ ID string }
 		text := fmt.Sprintf("SELECT ?n { <http://x/%d> <http://x/n> ?n }", i)
-		resp, err := http.Post(srv.Url+"/v1/queries?endpoint=city", "application/sparql-query", strings.NewReader(text))
-		if err != nil || json.NewDecoder(resp.Body).Decode(&q) != nil || q.ID == "" {
-			t.Fatal(err, q)
-		}
-		resp.Body.Close()
-		ids = append(ids, q.ID)
+		ids = append(ids, registerText(t, srv.Url, text))
 	}
-	get := func(path string, to any) bool {
-		resp, err := http.Get(srv.Url + path)
-		if err != nil {
-			return false
-		}
-		defer resp.Body.Close()
-		return resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(to) == nil
-	}
+	get := func(path string, to any) bool { return getJSON(srv.Url+path, to) }
 	proved := func() int {
 		var page struct {
 			Slots []struct{ Proved int }
@@ -141,27 +128,7 @@ endpoints: [{name: city, url: %q, slot: "@every 1s", budget: 1s, policy: rr, fee
 		srv.Kill()
 		srv = clitest.Serve(t, binary(t), addr, data, yaml)
 	}
-	values := func(id string) (list []int) {
-		var page struct {
-			Changes []struct {
-				Added struct {
-					Results struct {
-						Bindings []struct{ N struct{ Value string } }
-					}
-				}
-			}
-		}
-		if !get("/v1/queries/"+id+"/changes?limit=1000", &page) {
-			t.Fatal("no changes")
-		}
-		for _, c := range page.Changes {
-			for _, b := range c.Added.Results.Bindings {
-				n, _ := strconv.Atoi(b.N.Value)
-				list = append(list, n)
-			}
-		}
-		return list
-	}
+	values := func(id string) []int { return numbersAdded(t, srv.Url, id) }
 	for i, id := range ids {
 		clitest.Eventually(t, "the last value of "+id, func() bool {
 			list := values(id)
@@ -189,4 +156,53 @@ endpoints: [{name: city, url: %q, slot: "@every 1s", budget: 1s, policy: rr, fee
 		time.Sleep(100 * time.Millisecond)
 		return proved() >= things-2
 	})
+}
+
+// registerText registers a query at the endpoint city, and returns its id.
+func registerText(t *testing.T, server, text string) string {
+	t.Helper()
+	resp, err := http.Post(server+"/v1/queries?endpoint=city", "application/sparql-query", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var q struct{ ID string }
+	if err := json.NewDecoder(resp.Body).Decode(&q); err != nil || q.ID == "" {
+		t.Fatal(err, q)
+	}
+	return q.ID
+}
+
+// getJSON reads an answer, and reports whether there was one.
+func getJSON(url string, to any) bool {
+	resp, err := http.Get(url)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(to) == nil
+}
+
+// numbersAdded are the values of ?n that the changes of a query have added, in order.
+func numbersAdded(t *testing.T, server, id string) (list []int) {
+	t.Helper()
+	var page struct {
+		Changes []struct {
+			Added struct {
+				Results struct {
+					Bindings []struct{ N struct{ Value string } }
+				}
+			}
+		}
+	}
+	if !getJSON(server+"/v1/queries/"+id+"/changes?limit=1000", &page) {
+		t.Fatal("no changes")
+	}
+	for _, c := range page.Changes {
+		for _, b := range c.Added.Results.Bindings {
+			n, _ := strconv.Atoi(b.N.Value)
+			list = append(list, n)
+		}
+	}
+	return list
 }

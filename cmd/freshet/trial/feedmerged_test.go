@@ -1,13 +1,11 @@
 package trial
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,24 +38,11 @@ feeds: [{name: log, kind: rdf-patch, url: %q, every: 100ms}]
 endpoints: [{name: city, url: %q, slot: "@every 1s", budget: 500ms, policy: rr, merge: auto, feed: log, lag: 5s,
   position: "SELECT ?n { <http://x/log> <http://x/next> ?n }"}]
 `, at.URL, engine))
-	get := func(path string, to any) bool {
-		resp, err := http.Get(srv.Url + path)
-		if err != nil {
-			return false
-		}
-		defer resp.Body.Close()
-		return resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(to) == nil
-	}
+	get := func(path string, to any) bool { return getJSON(srv.Url+path, to) }
 	var ids []string
 	for i := range things {
-		var q struct{ ID string }
 		text := fmt.Sprintf("SELECT ?n { <http://x/%d> <http://x/p0> ?n }", i)
-		resp, err := http.Post(srv.Url+"/v1/queries?endpoint=city", "application/sparql-query", strings.NewReader(text))
-		if err != nil || json.NewDecoder(resp.Body).Decode(&q) != nil || q.ID == "" {
-			t.Fatal(err, q)
-		}
-		resp.Body.Close()
-		ids = append(ids, q.ID)
+		ids = append(ids, registerText(t, srv.Url, text))
 	}
 	type slot struct{ Asks, Run, Proved int }
 	slots := func() (sum slot) {
@@ -94,25 +79,7 @@ endpoints: [{name: city, url: %q, slot: "@every 1s", budget: 500ms, policy: rr, 
 		change(thing)
 		time.Sleep(time.Duration(random.IntN(250)) * time.Millisecond)
 	}
-	values := func(id string) (list []int) {
-		var page struct {
-			Changes []struct {
-				Added struct {
-					Results struct {
-						Bindings []struct{ N struct{ Value string } }
-					}
-				}
-			}
-		}
-		get("/v1/queries/"+id+"/changes?limit=1000", &page)
-		for _, c := range page.Changes {
-			for _, b := range c.Added.Results.Bindings {
-				n, _ := strconv.Atoi(b.N.Value)
-				list = append(list, n)
-			}
-		}
-		return list
-	}
+	values := func(id string) []int { return numbersAdded(t, srv.Url, id) }
 	for i, id := range ids {
 		clitest.Eventually(t, "the last value of "+id, func() bool {
 			list := values(id)

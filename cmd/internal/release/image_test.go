@@ -126,9 +126,14 @@ func TestLongImage(t *testing.T) {
 	}
 	t.Setenv("FRESHET_LISTEN", "127.0.0.1:0")
 	p := clitest.Start(t, "chroot", append(enter, config.Config.Cmd...)...)
-	if a, err := http.Get(p.Url + "/readyz"); err != nil || a.StatusCode != http.StatusOK {
-		t.Errorf("%v %v", a, err)
-	}
+	clitest.Eventually(t, "the server is ready", func() bool { // it listens before its database is open
+		a, err := http.Get(p.Url + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = a.Body.Close()
+		return a.StatusCode == http.StatusOK
+	})
 	if s, err := os.Stat(filepath.Join(root, "data", "freshet.db")); err != nil || s.Size() == 0 {
 		t.Errorf("the data are not in /data: %v", err)
 	}
