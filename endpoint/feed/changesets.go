@@ -168,7 +168,7 @@ const (
 
 const (
 	maxChangesetSize = 1 << 30 // bytes of one uncompressed file
-	maxHours         = 24 * 31 // how far back after searches for the next changeset
+	maxHours         = 72      // how far back after searches for the next changeset; what is older is a gap
 	maxMissing       = 3       // missing numbers in a row that end an hour
 	farNumbers       = 256     // how far in an hour that ends lost changesets are looked for
 )
