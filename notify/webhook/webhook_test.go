@@ -594,6 +594,7 @@ func TestManyQueriesKeepUpWithTheirRate(t *testing.T) {
 			if _, err := r.Engine.Pause(s.ID); err != nil {
 				t.Fatal(err)
 			}
+			until(t, "an idle engine", func() bool { n := r.Engine.Stats(); return n.Running+n.Queued == 0 }) // no turn plans a message
 			for i := range 300 {
 				r.record(ids[i%queries], notifytest.Rows(fmt.Sprint(i)))
 			}
