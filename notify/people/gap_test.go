@@ -46,6 +46,15 @@ func TestMissed(t *testing.T) {
 	}
 }
 
+// pause pauses a receiver and waits until no turn that began before plans a message.
+func (r *rig) pause(id string) {
+	r.t.Helper()
+	if _, err := r.Engine.Pause(id); err != nil {
+		r.t.Fatal(err)
+	}
+	until(r.t, "an idle engine", func() bool { n := r.Engine.Stats(); return n.Running+n.Queued == 0 })
+}
+
 // again looks at a subscription again, at another time.
 func (r *rig) again(id string) {
 	r.t.Helper()
@@ -169,9 +178,7 @@ func TestLinks(t *testing.T) {
 	s := r.create(registry.ReceiverRequest{Address: h.address(), Query: q})
 	r.record(q, "a", "b")
 	until(t, "a message", func() bool { return len(h.messages()) == 1 && r.get(s.ID).Outbox == nil })
-	if _, err := r.Engine.Pause(s.ID); err != nil {
-		t.Fatal(err)
-	}
+	r.pause(s.ID)
 	r.record(q, "a", "b", "c")
 	r.record(q, "a", "b", "c", "d")
 	r.again(s.ID)

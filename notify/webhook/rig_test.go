@@ -116,6 +116,15 @@ func (r *rig) get(id string) registry.Subscription {
 	return s
 }
 
+// pause pauses a webhook and waits until no turn that began before plans a message.
+func (r *rig) pause(id string) {
+	r.t.Helper()
+	if _, err := r.Engine.Pause(id); err != nil {
+		r.t.Fatal(err)
+	}
+	until(r.t, "an idle engine", func() bool { n := r.Engine.Stats(); return n.Running+n.Queued == 0 })
+}
+
 // create registers a webhook and waits until it is active.
 func (r *rig) create(h *receiver, w registry.WebhookRequest) registry.Subscription {
 	r.t.Helper()

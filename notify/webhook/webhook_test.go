@@ -326,9 +326,7 @@ func TestManyQueries(t *testing.T) {
 	if n := len(other.messages(webhook.TypeChanged)); n != 0 {
 		t.Errorf("%d changes of queries without the tag", n)
 	}
-	if _, err := r.Engine.Pause(s.ID); err != nil {
-		t.Fatal(err)
-	}
+	r.pause(s.ID)
 	r.record(a, notifytest.Rows("x"))
 	r.record(a, notifytest.Rows("y"))
 	r.log.TrimAll(1)
@@ -417,9 +415,7 @@ func TestManyQueriesHeld(t *testing.T) {
 		t.Errorf("ten changes in %d rounds came as %d messages", rounds, n-1)
 	}
 	// What the log has lost is said for the query that it is about.
-	if _, err := r.Engine.Pause(s.ID); err != nil {
-		t.Fatal(err)
-	}
+	r.pause(s.ID)
 	r.record(a, notifytest.Rows("x"))
 	if _, err := r.Engine.Resume(s.ID); err != nil {
 		t.Fatal(err)
@@ -591,10 +587,7 @@ func TestManyQueriesKeepUpWithTheirRate(t *testing.T) {
 			}
 			h.many = true
 			s := r.create(h, registry.WebhookRequest{Rate: registry.Duration(time.Hour)})
-			if _, err := r.Engine.Pause(s.ID); err != nil {
-				t.Fatal(err)
-			}
-			until(t, "an idle engine", func() bool { n := r.Engine.Stats(); return n.Running+n.Queued == 0 }) // no turn plans a message
+			r.pause(s.ID)
 			for i := range 300 {
 				r.record(ids[i%queries], notifytest.Rows(fmt.Sprint(i)))
 			}
