@@ -152,62 +152,44 @@ func closing(list []part) int {
 
 // constructed reads the template of a CONSTRUCT. Constants that are parameters
 // of the pattern are the same parameters here.
-func (p *parser) constructed(t *Template, s sparql.Span) {
-	list := p.parts(s)
-	for i, c := range list {
-		if slot, ok := p.slots[c.text]; ok {
-			list[i].param = slot
+func (p *parser) constructed(t *Template, template *sparql.Group) {
+	for _, e := range template.Elements {
+		if e.Word != "" {
+			p.refuse(Dialect, "unexpected "+e.Word+" in the template of CONSTRUCT")
 		}
-	}
-	t.triples = p.templateTriples(list)
-	for _, triple := range t.triples {
-		for _, c := range triple {
-			if c.isVariable() && !slices.Contains(t.Vars, c.text[1:]) {
-				t.Vars = append(t.Vars, c.text[1:])
+		subject := p.created(e.Subject.Token)
+		for _, x := range e.Properties {
+			if x.Path.To > x.Path.From+1 {
+				p.refuse(Dialect, "a path in the template of CONSTRUCT")
+			}
+			verb := p.created(x.Path.From)
+			if verb.text == "a" {
+				verb = part{sparql.IRI, rdfType, -1}
+			}
+			for _, o := range x.Objects {
+				triple := [3]part{subject, verb, p.created(o.Token)}
+				t.triples = append(t.triples, triple)
+				for _, c := range triple {
+					if c.isVariable() && !slices.Contains(t.Vars, c.text[1:]) {
+						t.Vars = append(t.Vars, c.text[1:])
+					}
+				}
 			}
 		}
 	}
 }
 
-func (p *parser) templateTriples(list []part) (triples [][3]part) {
-	at := 0
-	next := func() part {
-		if at == len(list) {
-			p.refuse(Dialect, "the template of CONSTRUCT ends unexpectedly")
-		}
-		at++
-		switch t := list[at-1]; {
-		case t.text == "[", t.text == "(", t.kind == sparql.BlankNode:
-			p.refuse(BlankTemplate, "")
-		case !t.isVariable() && t.kind != sparql.IRI && !t.isLiteral() && t.text != "a":
-			p.refuse(Dialect, "unexpected "+t.text+" in the template of CONSTRUCT")
-		}
-		return list[at-1]
+// created returns a term of the template of a CONSTRUCT.
+func (p *parser) created(i int) part {
+	c := p.list[i]
+	if slot, ok := p.slots[c.text]; ok {
+		c.param = slot
 	}
-	accept := func(t string) bool {
-		if at < len(list) && list[at].text == t {
-			at++
-			return true
-		}
-		return false
+	switch {
+	case c.text == "[", c.text == "(", c.kind == sparql.BlankNode:
+		p.refuse(BlankTemplate, "")
+	case c.kind == sparql.Name:
+		p.refuse(Dialect, "unexpected "+c.text+" in the template of CONSTRUCT")
 	}
-	for at < len(list) {
-		subject := next()
-		for more := true; more; {
-			verb := next()
-			if verb.text == "a" {
-				verb.kind, verb.text = sparql.IRI, rdfType
-			}
-			triples = append(triples, [3]part{subject, verb, next()})
-			for accept(",") {
-				triples = append(triples, [3]part{subject, verb, next()})
-			}
-			more = false
-			for accept(";") {
-				more = at < len(list) && list[at].text != "." && list[at].text != ";"
-			}
-		}
-		accept(".")
-	}
-	return triples
+	return c
 }

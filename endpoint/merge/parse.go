@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -129,7 +130,6 @@ type parser struct {
 	// forbids it.
 	candidates []int
 	connected  []map[string]bool // terms of parts that share variables or constants
-	broken     bool              // the query could not be read to its end
 	open       bool              // there is a path with * + ? or !
 }
 
@@ -144,16 +144,12 @@ func (p *parser) query(a *sparql.Analysis, tree *sparql.Tree) *Template {
 		p.refuse(Reduced, "")
 	}
 	q := tree.Query
-	p.broken = tree.Err != nil
-	bound := newBinding()
-	if q.Where != nil {
-		bound = p.group(q.Where, true)
+	if tree.Err != nil || q.Where == nil {
+		panic(&Refusal{Dialect, fmt.Sprint(tree.Err)})
 	}
-	if len(p.connected) > 1 && !(q.Where != nil && p.cut(q.Where.Span)) {
+	bound := p.group(q.Where, true)
+	if len(p.connected) > 1 {
 		p.refuse(Disconnected, "")
-	}
-	if err := tree.Err; err != nil || q.Where == nil {
-		panic(&Refusal{Dialect, fmt.Sprint(err)})
 	}
 	p.modifiers(t, q.Clauses)
 	p.settle(bound)
@@ -163,10 +159,9 @@ func (p *parser) query(a *sparql.Analysis, tree *sparql.Tree) *Template {
 		head.From++
 	}
 	if a.Form == "CONSTRUCT" {
-		if q.Template.To == 0 { // CONSTRUCT WHERE
-			q.Template = pattern
-		}
-		p.constructed(t, q.Template)
+		template := cmp.Or(q.Template, q.Where) // CONSTRUCT WHERE
+		p.constructed(t, template)
+		p.outside(p.parts(template.Span))
 	} else {
 		t.projection = p.parts(head)
 	}
@@ -178,7 +173,7 @@ func (p *parser) query(a *sparql.Analysis, tree *sparql.Tree) *Template {
 	if t.Parameters == 0 {
 		p.refuse(NoParameter, "")
 	}
-	p.outside(p.parts(q.Template), t.groupBy, t.projection, t.having, t.orderBy)
+	p.outside(t.groupBy, t.projection, t.having, t.orderBy)
 	if a.Form == "SELECT" {
 		p.columns(t, a)
 	} else if len(t.groupBy)+len(t.having)+len(t.orderBy) > 0 {

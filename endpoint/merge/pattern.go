@@ -28,9 +28,6 @@ func (p *parser) join(b, part binding) {
 	maps.Copy(b.always, part.always)
 }
 
-// cut reports whether reading ended in a part of the query.
-func (p *parser) cut(s sparql.Span) bool { return p.broken && s.To >= len(p.list) }
-
 // group examines a group graph pattern.
 func (p *parser) group(g *sparql.Group, outermost bool) binding {
 	b, tested := newBinding(), map[string]bool{}
@@ -40,9 +37,6 @@ func (p *parser) group(g *sparql.Group, outermost bool) binding {
 	}
 	for _, e := range g.Elements {
 		p.element(e, b, tested, outermost)
-	}
-	if p.cut(g.Span) {
-		return b
 	}
 	for _, v := range slices.Sorted(maps.Keys(tested)) {
 		if !b.ever[v] {
@@ -67,12 +61,6 @@ func (p *parser) element(e sparql.Element, b binding, tested map[string]bool, ou
 		}
 	}
 	part := newBinding()
-	if p.cut(e.Span) && e.Word != "" {
-		for _, g := range e.Groups {
-			p.group(g, false)
-		}
-		return
-	}
 	switch e.Word {
 	case "":
 		p.triples(e, part)
@@ -96,9 +84,7 @@ func (p *parser) element(e sparql.Element, b binding, tested map[string]bool, ou
 	case "MINUS":
 		p.group(e.Groups[0], false)
 	}
-	if !p.cut(e.Span) {
-		p.join(b, part)
-	}
+	p.join(b, part)
 }
 
 // union examines alternatives. They always bind what all of them bind.

@@ -45,18 +45,17 @@ func Analyse(text string) (*Analysis, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newScanner(text, body)
-	if err := s.run(); err != nil {
+	x := &analyser{treeReader: parse(p, body), text: text}
+	if err := x.run(); err != nil {
 		return nil, err
 	}
-	a := s.analysis()
-	a.Pragmas = p.pragma != nil
+	a := x.analysis()
 	a.HasFrom = a.HasFrom || p.dataset
 	a.SideEffects = append(p.crawling, a.SideEffects...)
 	if a.Normal = normalForm(p, body); len(a.Normal) > MaxText {
 		return nil, tooLong(text)
 	}
-	a.Warnings = s.warnings(a, p, undeclared)
+	a.Warnings = x.warnings(a, p, undeclared)
 	return a, nil
 }
 

@@ -67,18 +67,15 @@ func Narrowed(text string) []Narrow {
 
 // columns returns the variables that a SELECT shows, nil if it computes some.
 func (t *Tree) columns() (list []string, star bool) {
-	for _, x := range t.Tokens[t.Query.Head.From:t.Query.Head.To] {
-		switch {
-		case x.Kind == Variable:
-			list = append(list, variable(x.Text))
-		case x.is("*"):
-			star = true
-		case x.Kind == Word && (x.keyword() == "DISTINCT" || x.keyword() == "REDUCED" || x.keyword() == "SELECT"):
-		default:
-			return nil, false
-		}
+	var c clauses
+	(&analyser{treeReader: &treeReader{Tree: t, closes: closings(t.Tokens)}}).projection(&c, t.Query)
+	if c.unnamed != 0 || len(c.vars) > len(c.plain) {
+		return nil, false
 	}
-	return list, star
+	for _, v := range c.vars {
+		list = append(list, "?"+v)
+	}
+	return list, c.star
 }
 
 // variable returns the name with a question mark.

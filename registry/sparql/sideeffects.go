@@ -22,11 +22,11 @@ func crawls(name string) bool { return hasPrefixFold(name, crawling) }
 
 // sideEffect records the name or IRI at i if it makes the endpoint act beyond
 // the query.
-func (s *scanner) sideEffect(i int) {
-	name := strings.Trim(s.body[i].Text, "<>")
-	called := i+1 < len(s.body) && s.body[i+1].is("(")
-	if s.body[i].Kind == Name && crawls(name) || called && hasPrefixFold(name, acting) {
-		s.reaches.add(s.body[i].Text, s.body[i].Pos)
+func (x *analyser) sideEffect(i int) {
+	t := x.Tokens[i]
+	name := strings.Trim(t.Text, "<>")
+	if t.Kind == Name && crawls(name) || x.precedesBracket(i) && hasPrefixFold(name, acting) {
+		x.reaches.add(t.Text, t.Pos)
 	}
 }
 

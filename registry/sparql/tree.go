@@ -1,6 +1,7 @@
 package sparql
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -12,8 +13,8 @@ type Tree struct {
 	Query    *Select
 	Declared bool // the normal form has declarations
 	Pragmas  bool // one of them is Virtuoso's DEFINE
-	// Err is why reading ended early: the text is no query, or has words or notations of dialects.
-	// Query then holds what comes before, and the last parts end with the tokens.
+	// Err is the first part that cannot be read: the text is no query, or has words or notations of dialects.
+	// The groups that have such parts are not complete.
 	Err error
 }
 
@@ -22,10 +23,13 @@ type Span struct{ From, To int }
 
 // Select is the query or a sub-select.
 type Select struct {
-	Template, Head, Dataset Span // of CONSTRUCT, without braces; between the form, the FROM clauses and the pattern
-	Where                   *Group
-	Clauses                 []Clause // after the pattern
-	Exists                  []*Group // outside of the pattern
+	Form          int      // its token
+	Template      *Group   // of CONSTRUCT, nil if there is none
+	Head, Dataset Span     // between the form, the FROM clauses and the pattern
+	Named         []*Group // of WITH, in Blazegraph's dialect
+	Where         *Group   // nil if there is none
+	Clauses       []Clause // after the pattern
+	Exists        []*Group // outside of the pattern
 }
 
 // Clause is a clause after the pattern. Its tokens exclude its word.
@@ -43,7 +47,7 @@ type Group struct {
 
 // Element is one part of a group.
 type Element struct {
-	Word       string // OPTIONAL, MINUS, GRAPH, SERVICE, FILTER, BIND, VALUES; UNION for groups; else triples
+	Word       string // OPTIONAL, MINUS, GRAPH, SERVICE, FILTER, BIND, VALUES; UNION for groups; none if unreadable; else triples
 	Span              // with the word
 	Groups     []*Group
 	Exists     bool       // it is a FILTER with [NOT] EXISTS and its group; otherwise a FILTER has the groups in its condition
@@ -84,12 +88,33 @@ func Parse(text string) *Tree {
 	if err != nil {
 		return &Tree{Err: err}
 	}
-	t := &treeReader{Tree: Tree{Tokens: terms(body), Pragmas: p.pragma != nil}}
+	return parse(p, body).Tree
+}
+
+func parse(p *prologue, body []Token) *treeReader {
+	r := &treeReader{Tree: &Tree{Tokens: terms(body), Pragmas: p.pragma != nil}, trailing: -1}
 	for _, d := range p.items {
-		t.Declared = t.Declared || d.kept
+		r.Declared = r.Declared || d.kept
 	}
-	t.Query = t.query(false)
-	return &t.Tree
+	r.end, r.closes = len(r.Tokens), closings(r.Tokens)
+	r.Query = r.query(true)
+	return r
+}
+
+// closings returns the closing bracket of each token that opens one.
+func closings(tokens []Token) []int {
+	at, open := make([]int, len(tokens)), []int(nil)
+	for i, t := range tokens {
+		switch {
+		case t.Kind != Punct:
+		case closers[t.Text] != "":
+			open = append(open, i)
+		case isCloser(t.Text):
+			at[open[len(open)-1]] = i
+			open = open[:len(open)-1]
+		}
+	}
+	return at
 }
 
 // terms returns the tokens as written in the normal form, each literal as one.
@@ -108,16 +133,21 @@ func terms(body []Token) []Token {
 	return list
 }
 
-// A treeReader reads by recursive descent. Brackets are balanced. After a failure it is at
-// the end of the text.
+// A treeReader reads by recursive descent. Brackets are balanced. After a failure it is at the end of the innermost
+// group, which group then goes through once more for groups within.
 type treeReader struct {
-	Tree
-	at int
+	*Tree
+	at, end  int   // end is that of the innermost group
+	closes   []int // by opening bracket
+	failed   bool  // in the innermost group
+	resume   int   // where it failed
+	trailing int   // the first token after the whole query, -1 if there is none
 }
 
+// token returns the next token, at the end of a group its brace.
 func (r *treeReader) token() Token {
-	if r.at < len(r.Tokens) {
-		return r.Tokens[r.at]
+	if i := min(r.at, r.end); i < len(r.Tokens) {
+		return r.Tokens[i]
 	}
 	return Token{Kind: Punct}
 }
@@ -125,14 +155,22 @@ func (r *treeReader) token() Token {
 // peek returns the text of the next token, nothing at the end.
 func (r *treeReader) peek() string { return r.token().Text }
 
-func (r *treeReader) ended() bool { return r.at >= len(r.Tokens) }
+func (r *treeReader) ended() bool { return r.at >= r.end }
 
-// fail ends the reading at a token that does not fit.
-func (r *treeReader) fail(format string, args ...any) {
+// note keeps the first part that cannot be read.
+func (r *treeReader) note(format string, args ...any) {
 	if r.Err == nil {
 		r.Err = fmt.Errorf(format, args...)
 	}
-	r.at = len(r.Tokens)
+}
+
+// fail ends the reading of a group at a token that does not fit.
+func (r *treeReader) fail(format string, args ...any) {
+	r.note(format, args...)
+	if !r.failed {
+		r.failed, r.resume = true, r.at
+	}
+	r.at = r.end
 }
 
 // accept skips a token if it comes next.
@@ -145,87 +183,108 @@ func (r *treeReader) accept(s string) bool {
 }
 
 func (r *treeReader) expect(s string) {
-	switch {
-	case r.accept(s):
-	case r.ended():
-		r.fail("the query ends unexpectedly")
-	default:
+	if !r.accept(s) {
 		r.fail("expected %s instead of %s", s, r.peek())
 	}
 }
 
 // brackets skips a bracket with its content, which it returns.
 func (r *treeReader) brackets() Span {
-	from := r.at + 1
-	for depth := 0; !r.ended(); {
-		switch t := r.token(); {
-		case t.Kind != Punct:
-		case closers[t.Text] != "":
-			depth++
-		case isCloser(t.Text):
-			depth--
-		}
-		if r.at++; depth <= 0 {
-			break
-		}
+	if r.ended() {
+		return Span{r.at, r.at}
 	}
+	from := r.at + 1
+	r.at = r.closes[r.at] + 1
 	return Span{from, r.at - 1}
 }
 
-func (r *treeReader) query(inner bool) *Select {
-	q := &Select{}
-	form := r.peek()
+func (r *treeReader) query(top bool) *Select {
+	q := &Select{Form: r.at}
+	form, pattern := r.peek(), []string{"WHERE", "{", "WITH"}
+	if form == "DESCRIBE" { // it may have no pattern
+		pattern = append(pattern, tailWords...)
+	}
 	if r.at++; form == "CONSTRUCT" && r.peek() == "{" {
-		q.Template = r.brackets()
+		q.Template = r.group()
 	}
-	q.Head = r.outside(q, "FROM", "WHERE", "{")
-	q.Dataset = r.outside(q, "WHERE", "{")
-	if r.accept("WHERE"); form == "DESCRIBE" && r.peek() != "{" {
-		return q
+	q.Head = r.outside(q, top, append(pattern, "FROM")...)
+	q.Dataset = r.outside(q, top, pattern...)
+	for r.accept("WITH") {
+		if r.note("unexpected WITH"); r.peek() == "{" {
+			q.Named = append(q.Named, r.group())
+		}
+		r.outside(q, top, pattern...)
 	}
-	q.Where = r.group()
-	for !r.ended() && !(inner && r.peek() == "}") {
-		c := Clause{Word: r.peek()}
-		if c.Word == "}" || !slices.Contains(tailWords, c.Word) {
-			r.fail("unexpected %s", c.Word)
+	if r.accept("WHERE"); r.peek() == "{" {
+		q.Where = r.group()
+	} else if form != "DESCRIBE" {
+		r.note("expected { instead of %s", cmp.Or(r.peek(), "the end"))
+	}
+	for !r.ended() {
+		w := r.peek()
+		if !slices.Contains(tailWords, w) {
+			r.trail(top)
+			continue
 		}
 		r.at++
-		if c.From = r.at; c.Word == "VALUES" || c.Word == "BINDINGS" {
-			for !r.ended() && r.peek() != "{" {
-				r.at++
-			}
+		c := Clause{Word: w, Span: Span{From: r.at}}
+		if c.Word == "OPTION" {
+			r.note("unexpected OPTION")
+		}
+		if c.Span = r.outside(q, top, append([]string{"{"}, tailWords...)...); r.peek() == "{" && (w == "VALUES" || w == "BINDINGS") {
 			r.brackets()
 			c.To = r.at
-		} else {
-			c.Span = r.outside(q, tailWords...)
 		}
 		q.Clauses = append(q.Clauses, c)
 	}
 	return q
 }
 
-// tailWords end a clause after the pattern. All but the brace begin another one.
-var tailWords = []string{"GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES", "BINDINGS", "}"}
+// trail passes over a token after a query, which ends the reading of the query as a whole.
+func (r *treeReader) trail(top bool) {
+	if r.note("unexpected %s", r.peek()); !top {
+		r.skip()
+		return
+	}
+	r.trailing, r.at = r.at, r.end
+}
+
+// skip passes over a token, with the bracket that it opens.
+func (r *treeReader) skip() {
+	if r.token().Kind == Punct && closers[r.peek()] != "" {
+		r.brackets()
+		return
+	}
+	r.at++
+}
+
+// tailWords begin a clause after the pattern.
+var tailWords = []string{"GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES", "BINDINGS", "OPTION"}
 
 // outside reads tokens outside of patterns up to one of the ends.
-func (r *treeReader) outside(q *Select, ends ...string) Span {
+func (r *treeReader) outside(q *Select, top bool, ends ...string) Span {
 	from := r.at
 	for !r.ended() {
 		t := r.token()
 		switch w := t.keyword(); {
-		case slices.Contains(ends, t.Text):
-			return Span{from, r.at}
-		case t.is("("):
-			q.Exists = append(q.Exists, r.expression()...)
 		case t.is("{") && r.Tokens[r.at-1].Text == "EXISTS":
 			q.Exists = append(q.Exists, r.group())
-		case t.is("{"), t.is("}"), t.Kind == SolutionSet, w == "WITH", w == "OPTION":
-			r.fail("unexpected %s", t.Text)
+		case slices.Contains(ends, t.Text):
+			return Span{from, r.at}
+		case top && (updateWords[w] || queryForms[w] || t.is(";")):
+			to := r.at
+			r.trail(top)
+			return Span{from, to}
+		case t.is("("):
+			q.Exists = append(q.Exists, r.expression()...)
 		default:
-			r.at++
+			if t.Kind == SolutionSet || w == "WITH" {
+				r.note("unexpected %s", t.Text)
+			}
+			r.skip()
 		}
 	}
-	return Span{from, r.at}
+	return Span{from, min(r.at, r.end)}
 }
 
 // expression reads an expression in parentheses and returns the groups of EXISTS in it.
@@ -248,17 +307,31 @@ func (r *treeReader) expression() (groups []*Group) {
 }
 
 func (r *treeReader) group() *Group {
-	g := &Group{Span: Span{From: r.at}}
-	if r.expect("{"); r.peek() == "SELECT" {
-		g.Select = r.query(true)
+	g, outer := &Group{Span: Span{From: r.at}}, r.end
+	if r.ended() || r.peek() != "{" {
+		r.expect("{")
+		return g
 	}
-	for !r.ended() && r.peek() != "}" {
+	r.end = r.closes[r.at]
+	g.To = r.end + 1
+	if r.at++; r.peek() == "SELECT" {
+		g.Select = r.query(false)
+	}
+	for !r.ended() {
 		if !r.accept(".") {
 			g.Elements = append(g.Elements, r.element())
 		}
 	}
-	r.expect("}")
-	g.To = r.at
+	if r.failed {
+		for r.failed, r.at = false, r.resume; !r.ended(); {
+			if r.peek() != "{" {
+				r.at++
+				continue
+			}
+			g.Elements = append(g.Elements, Element{Word: "none", Span: Span{r.at, r.end}, Groups: []*Group{r.group()}})
+		}
+	}
+	r.at, r.end = g.To, outer
 	return g
 }
 
@@ -326,7 +399,7 @@ func (r *treeReader) values(e *Element) {
 
 // triples reads a subject with its properties.
 func (r *treeReader) triples(e *Element) {
-	if e.Subject = r.node(); r.Err != nil {
+	if e.Subject = r.node(); r.failed {
 		e.Word = "none"
 		return
 	}
@@ -360,22 +433,19 @@ func (r *treeReader) node() Node {
 
 // unexpected fails at a token that has been skipped.
 func (r *treeReader) unexpected(t Token, place string) {
-	if t.Text == "" {
-		r.fail("the query ends unexpectedly")
-	} else {
-		r.fail("unexpected %s%s", t.Text, place)
-	}
+	r.at--
+	r.fail("unexpected %s%s", t.Text, place)
 }
 
 // properties reads predicates with their objects up to the end of the subject's triples.
 func (r *treeReader) properties() (list []Property) {
-	for more := true; more && !r.ended(); {
+	for more := true; more; {
 		p := Property{Path: r.path()}
-		if r.Err != nil {
+		if r.failed {
 			break
 		}
 		for again := true; again; again = r.accept(",") {
-			if n := r.node(); r.Err == nil {
+			if n := r.node(); !r.failed {
 				p.Objects = append(p.Objects, n)
 			}
 		}

@@ -24,33 +24,33 @@ const (
 	Ungrouped         = "ungrouped"
 )
 
-func (s *scanner) warnings(a *Analysis, p *prologue, undeclared []Token) []Warning {
+func (x *analyser) warnings(a *Analysis, p *prologue, undeclared []Token) []Warning {
 	var out []Warning
 	add := func(code string, pos int, format string, args ...any) {
-		line, column := lineColumn(s.text, pos)
+		line, column := lineColumn(x.text, pos)
 		out = append(out, Warning{Code: code, Message: fmt.Sprintf(format, args...), Line: line, Column: column})
 	}
-	if len(s.unordered) > 0 {
-		add(LimitWithoutOrder, s.unordered[0].Pos,
+	if x.unordered != nil {
+		add(LimitWithoutOrder, x.unordered.Pos,
 			"LIMIT or OFFSET without ORDER BY: the endpoint may choose other rows each time, "+
 				"which then arrive as changes")
 	}
-	if key, ok := s.looseOrder(); ok {
-		add(OrderTies, s.top.orderPos,
+	if key, ok := x.looseOrder(); ok {
+		add(OrderTies, x.top.orderPos,
 			"ORDER BY %s, which is not among the projected variables: rows may move for no visible reason, "+
 				"and rows that tie come in any order", key)
 	}
 	if names := a.NonDeterministic; len(names) > 0 {
-		add(NonDeterministic, s.random.first,
+		add(NonDeterministic, x.random.first,
 			"%s gives another value each time, so the result may change although the data did not", enumerate(names))
 	}
 	if len(a.Services) > 0 {
-		add(Service, s.services.first,
+		add(Service, x.services.first,
 			"SERVICE makes the endpoint ask another one (%s), whose failures and delays become this query's own", enumerate(a.Services))
 	}
-	if t := s.ungrouped; t != nil {
+	if t := x.ungrouped; t != nil {
 		add(Ungrouped, t.Pos,
-			"%s is projected, but it is neither in GROUP BY nor in an aggregate: most endpoints refuse such a query", shorten(t.canonical()))
+			"%s is projected, but it is neither in GROUP BY nor in an aggregate: most endpoints refuse such a query", shorten(t.Text))
 	}
 	if len(undeclared) > 0 {
 		add(UndeclaredPrefix, undeclared[0].Pos, "%s", undeclaredPrefixes(undeclared))
@@ -92,9 +92,9 @@ var usualPrefixes = map[string]string{
 
 // looseOrder describes a top-level ORDER BY condition whose value the result rows do
 // not contain. It returns false if there is none.
-func (s *scanner) looseOrder() (string, bool) {
-	c := s.top
-	if c.form != "SELECT" || !c.ordered {
+func (x *analyser) looseOrder() (string, bool) {
+	c := x.top
+	if x.form(x.Query) != "SELECT" || !c.ordered {
 		return "", false
 	}
 	if !c.plainOrder {
