@@ -160,7 +160,7 @@ func (d *Ledger) Proof(e registry.Endpoint, query string, now time.Time) (*chang
 		if err != nil {
 			return nil, err
 		}
-		open := sparql.Unprovable(q.Text)
+		open := sparql.Unprovable(q.Text, q.Ordered)
 		p := proof.NewView(e, f, number, n.Proof, now).Proof(t.touch, r.stats.Before, open)
 		return &p, nil
 	})

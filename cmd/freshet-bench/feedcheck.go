@@ -45,7 +45,7 @@ func (o *feedOptions) checkQueries(ctx context.Context, seed uint64, documents m
 		}
 		q := checkedQuery{Query: filepath.Base(file)}
 		patterns, _ := sparql.Patterns(wikidata.Declare(string(text)))
-		why := sparql.Unprovable(wikidata.Declare(string(text)))
+		why := sparql.Unprovable(wikidata.Declare(string(text)), true)
 		q.Unprovable, q.Patterns = why, len(patterns)
 		for i := range events {
 			switch {

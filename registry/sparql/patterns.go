@@ -15,8 +15,9 @@ type Pattern struct {
 	Subject, Predicate, Object string
 	Graph                      string // of GRAPH with an IRI; empty if it is unknown
 	// Owner is the entity of a Wikibase whose data the triple is part of; empty if it is unknown. A pattern has
-	// one if its subject can only be a statement of that entity, which no other entity's data have: the query
-	// has <entity> <…/prop/P1> ?statement, too. Such a pattern has no Graph.
+	// one if its subject can only be a statement of that entity, or an article about it, which no other entity's data
+	// have: the query has <entity> <…/prop/P1> ?statement, or ?article schema:about <entity>, too. Such a pattern
+	// has no Graph.
 	Owner string
 }
 
@@ -165,15 +166,23 @@ var entity = regexp.MustCompile(`/[A-Z][0-9]+>$`)
 // statementOf is the form of the properties that lead from an entity to its statements.
 var statementOf = regexp.MustCompile(`^<https?://[^/>]+/prop/P[0-9]+>$`)
 
-// own notes the variables of triple patterns that are statements of an entity.
+// about leads from an article, or from a page about the data, to the one entity whose data have all of its triples.
+const about = "<http://schema.org/about>"
+
+// own notes the variables of triple patterns that are statements of an entity, or articles about it.
 func (r *patternReader) own(e Element, into map[string]string) {
 	if e.Word != "" {
 		return
 	}
 	for _, p := range e.Properties {
 		for _, o := range p.Objects {
-			if t := r.tokens[o.Token]; t.Kind == Variable && r.states(e.Subject, p.Path) {
-				into[t.Text] = r.tokens[e.Subject.Token].Text
+			t, s := r.tokens[o.Token], r.tokens[e.Subject.Token]
+			switch {
+			case t.Kind == Variable && r.states(e.Subject, p.Path):
+				into[t.Text] = s.Text
+			case s.Kind == Variable && t.Kind == IRI && p.Path.To == p.Path.From+1 && r.tokens[p.Path.From].Text == about &&
+				entity.MatchString(constant(t)):
+				into[s.Text] = t.Text
 			}
 		}
 	}

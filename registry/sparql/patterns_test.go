@@ -116,7 +116,7 @@ func FuzzPatterns(f *testing.F) {
 func TestOwners(t *testing.T) {
 	const wikidata = "http://www.wikidata.org/"
 	head := fmt.Sprintf("PREFIX wd: <%[1]sentity/> PREFIX p: <%[1]sprop/> PREFIX ps: <%[1]sprop/statement/> "+
-		"PREFIX pq: <%[1]sprop/qualifier/> ", wikidata)
+		"PREFIX pq: <%[1]sprop/qualifier/> PREFIX schema: <http://schema.org/> ", wikidata)
 	for text, want := range map[string]int{ // how many patterns have an owner
 		"SELECT * { wd:Q1 p:P5 ?st . ?st ps:P5 ?v OPTIONAL { ?st pq:P6 ?r } }":             2,
 		"SELECT * { ?st ps:P5 ?v . wd:Q1 p:P5 ?st }":                                       1,
@@ -129,6 +129,11 @@ func TestOwners(t *testing.T) {
 		"SELECT * { wd:Q1 ps:P5/ps:P5 ?v }":                                                0,
 		"SELECT * { ?x p:P5 ?st . ?st ps:P5 ?v }":                                          0,
 		"SELECT * { wd:Q1 p:P5 ?st MINUS { ?st ps:P5 ?v } FILTER EXISTS { ?st pq:P6 3 } }": 2,
+		"SELECT * { ?a schema:about wd:Q1 ; schema:isPartOf ?w . ?w schema:name ?n }":      2,
+		"SELECT * { ?a schema:about ?q ; schema:isPartOf ?w }":                             0,
+		"SELECT * { ?a schema:isPartOf ?w OPTIONAL { ?a schema:about wd:Q1 } }":            1,
+		"SELECT * { ?a schema:about+ wd:Q1 ; schema:isPartOf ?w }":                         0,
+		"SELECT * { ?a schema:name wd:Q1 ; schema:isPartOf ?w }":                           0,
 		"SELECT * { VALUES ?q { wd:Q1 wd:Q2 } ?q p:P5 ?st . ?st ps:P5 ?v }":                0,
 	} {
 		list, why := Patterns(head + text)

@@ -1,6 +1,7 @@
 package sparql
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -17,6 +18,9 @@ var virtual = []string{
 	"http://www.opengis.net/ont/geosparql#sf", "http://www.opengis.net/ont/geosparql#eh", "http://www.opengis.net/ont/geosparql#rcc8",
 }
 
+// nodes are the beginnings of IRIs by which endpoints name their blank nodes.
+var nodes = []string{"nodeID:", "_:", "nodeid:", "bnode:"}
+
 // steady are the beginnings of IRIs of functions that depend on their arguments alone.
 var steady = []string{
 	"http://www.w3.org/2001/XMLSchema#", "xsd:", "http://www.opengis.net/def/function/geosparql/", "geof:", wikibase, "wikibase:",
@@ -31,8 +35,9 @@ var standard = wordSet(`STR LANG LANGMATCHES DATATYPE BOUND IRI URI ABS CEIL FLO
 	PREDICATE OBJECT LANGDIR HASLANG HASLANGDIR STRLANGDIR BIND SELECT REDUCED WHERE VALUES`)
 
 // Unprovable says why the result of a query can change although no triple changes that one of its Patterns
-// matches, empty if it cannot. It holds at endpoints that infer nothing.
-func Unprovable(text string) string {
+// matches, empty if it cannot. ordered means that the sequence of rows is part of the result. It holds at endpoints
+// that infer nothing.
+func Unprovable(text string, ordered bool) string {
 	if _, why := Patterns(text); why != "" {
 		return why
 	}
@@ -44,17 +49,19 @@ func Unprovable(text string) string {
 		return "it calls " + a.NonDeterministic[0]
 	}
 	for _, w := range a.Warnings {
-		switch w.Code {
-		case LimitWithoutOrder:
+		if w.Code == LimitWithoutOrder {
 			return "which rows LIMIT or OFFSET keeps without ORDER BY is up to the endpoint"
-		case OrderTies:
-			return "the order of its rows is up to the endpoint"
 		}
 	}
 	t := Parse(text)
+	if t.tied(t.Query, ordered) || t.tiedInside(t.Query) {
+		return "the order of rows that ORDER BY leaves equal is up to the endpoint: order by each variable that is selected, too"
+	}
 	for i, x := range t.Tokens {
 		iri := strings.Trim(x.Text, "<>")
 		switch {
+		case x.Kind == IRI && begins(iri, nodes):
+			return "<" + iri + "> is a blank node of the endpoint, which no feed can name"
 		case x.Kind == IRI && begins(iri, virtual):
 			return "<" + iri + "> names what the endpoint computes"
 		case x.Kind == Word && i+1 < len(t.Tokens) && t.Tokens[i+1].is("(") && slices.Contains([]string{"SAMPLE", "GROUP_CONCAT"}, x.keyword()):
@@ -118,4 +125,119 @@ func (t *Tree) calls(s Span, groups []*Group) string {
 		}
 	}
 	return ""
+}
+
+// tied reports whether rows of a query, or of a sub-select, that its ORDER BY leaves equal can be different, and their
+// order matters: LIMIT or OFFSET keeps some of them, or the sequence is part of the result.
+func (t *Tree) tied(q *Select, sequence bool) bool {
+	var keys, groups map[string]bool
+	limited := false
+	for _, c := range q.Clauses {
+		switch c.Word {
+		case "LIMIT", "OFFSET":
+			limited = true
+		case "ORDER":
+			keys = t.keys(c.Span)
+		case "GROUP":
+			groups = t.keys(c.Span)
+		}
+	}
+	if keys == nil || !limited && !sequence {
+		return false
+	}
+	within := func(names map[string]bool) bool {
+		for name := range names {
+			if !keys[name] {
+				return false
+			}
+		}
+		return len(names) > 0
+	}
+	return !within(groups) && !within(t.selected(q))
+}
+
+// tiedInside is tied for the sub-selects of a query, whose sequences of rows do not matter.
+func (t *Tree) tiedInside(q *Select) bool {
+	var inside func(g *Group) bool
+	inside = func(g *Group) bool {
+		if g == nil {
+			return false
+		}
+		if g.Select != nil && (t.tied(g.Select, false) || t.tiedInside(g.Select)) {
+			return true
+		}
+		return slices.ContainsFunc(g.Elements, func(e Element) bool { return slices.ContainsFunc(e.Groups, inside) })
+	}
+	return inside(q.Where) || slices.ContainsFunc(q.Exists, inside)
+}
+
+// keys returns the variables that are conditions of GROUP BY or ORDER BY by themselves, besides other conditions, of
+// which those of GROUP BY are named by their text.
+func (t *Tree) keys(s Span) map[string]bool {
+	keys := map[string]bool{}
+	for i := s.From; i < s.To; i++ {
+		x := t.Tokens[i]
+		switch {
+		case x.Kind == Variable:
+			keys[variable(x.Text)] = true
+		case x.is("("):
+			from := i
+			for depth := 0; i < s.To; i++ {
+				if t.Tokens[i].is("(") {
+					depth++
+				} else if t.Tokens[i].is(")") {
+					if depth--; depth == 0 {
+						break
+					}
+				}
+			}
+			switch inner := t.Tokens[from+1 : min(i, s.To)]; {
+			case len(inner) == 1 && inner[0].Kind == Variable && !t.called(from):
+				keys[variable(inner[0].Text)] = true
+			case len(inner) > 2 && inner[len(inner)-2].keyword() == "AS":
+				keys[variable(inner[len(inner)-1].Text)] = true
+			default:
+				keys[x.Text+fmt.Sprint(from)] = true
+			}
+		}
+	}
+	return keys
+}
+
+// called reports whether a bracket belongs to a call: neither to a condition in brackets nor to ASC or DESC.
+func (t *Tree) called(bracket int) bool {
+	x := t.Tokens[bracket-1]
+	return (x.Kind == Word || x.Kind == IRI || x.Kind == Name) && !slices.Contains([]string{"BY", "ASC", "DESC"}, x.keyword())
+}
+
+// selected returns the variables of the rows of a query.
+func (t *Tree) selected(q *Select) map[string]bool {
+	names := map[string]bool{}
+	note := func(g *Group) {
+		if g != nil {
+			t.note(g.Span, names)
+		}
+	}
+	switch {
+	case q.Template != nil:
+		note(q.Template)
+		return names
+	case t.Tokens[q.Form].Text == "CONSTRUCT":
+		note(q.Where)
+		return names
+	}
+	depth := 0
+	for i := q.Head.From; i < q.Head.To; i++ {
+		switch x := t.Tokens[i]; {
+		case x.is("("):
+			depth++
+		case x.is(")"):
+			depth--
+		case x.is("*") && depth == 0:
+			note(q.Where)
+		case x.Kind == Variable && (depth == 0 || depth == 1 && t.Tokens[i-1].keyword() == "AS"):
+			names[variable(x.Text)] = true
+		}
+	}
+	return names
 }

@@ -363,7 +363,7 @@ func (f *Follower) look(e registry.Endpoint, place feed.Place, touched map[strin
 		if !s.queries[q.ID] || !known {
 			f.matcher.Put(q.ID, patterns)
 			s.queries[q.ID] = true
-			if delete(f.open, q.ID); sparql.Unprovable(q.Text) != "" {
+			if delete(f.open, q.ID); sparql.Unprovable(q.Text, q.Ordered) != "" {
 				f.open[q.ID] = true
 			}
 			f.put(name, q)

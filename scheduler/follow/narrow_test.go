@@ -55,6 +55,8 @@ var templates = []string{
 	"SELECT ?s ?o { ?s <http://x/p> ?o . ?o <http://x/p> ?s }",
 	"SELECT ?s ?n { ?s <http://x/p> %v { SELECT ?n { ?x <http://x/q> ?n } } }",
 	"SELECT ?s { VALUES ?s { %e } ?s <http://x/p> ?o OPTIONAL { ?s <http://x/q> ?l } }",
+	"SELECT ?a ?o { ?a <http://schema.org/about> %e ; <http://x/part> ?o }",
+	"SELECT ?o { ?a <http://x/part> ?o OPTIONAL { ?a <http://schema.org/about> %e } }",
 }
 
 func (w *town) run(t *rapid.T, text string) string {
@@ -85,14 +87,19 @@ func (w *town) edit(t *rapid.T, n int) map[string]sparql.Pattern {
 	for range rapid.IntRange(0, 2).Draw(t, "new") {
 		value := thing(rapid.IntRange(0, len(w.docs)-1).Draw(t, "object"))
 		st := fmt.Sprintf("<%s%d-%d>", statements, n, rapid.IntRange(0, 1).Draw(t, "statement"))
-		s, verb := thing(n), rapid.SampledFrom([]string{"p", "q", "r", "P1", "ps", "rank"}).Draw(t, "predicate")
+		s, verb := thing(n), rapid.SampledFrom([]string{"p", "q", "r", "P1", "ps", "rank", "about", "part"}).Draw(t, "predicate")
 		switch verb {
 		case "P1":
 			verb, value = "prop/P1", st
 		case "ps", "rank":
 			s = st
+		case "about", "part":
+			s = fmt.Sprintf("<http://x/wiki/%d>", n)
 		}
 		p := sparql.Pattern{Subject: s, Predicate: "<http://x/" + verb + ">", Object: value, Owner: thing(n)}
+		if verb == "about" {
+			p.Predicate, p.Object = "<http://schema.org/about>", thing(n)
+		}
 		doc[p.Subject+p.Predicate+p.Object] = p
 	}
 	return doc

@@ -250,7 +250,7 @@ func (m *Memory) Proof(e registry.Endpoint, id string, now time.Time) feed.Proof
 	if t.epoch != m.queries[id].stats.Position.Epoch {
 		t = touched{}
 	}
-	open := sparql.Unprovable(m.queries[id].query.Text)
+	open := sparql.Unprovable(m.queries[id].query.Text, m.queries[id].query.Ordered)
 	return v.Proof(t.touch, m.queries[id].stats.Before, open)
 }
 

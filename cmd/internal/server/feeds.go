@@ -212,7 +212,7 @@ func (s changeFeeds) Proofs() func(q *registry.Query) (*feed.Proof, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		open := sparql.Unprovable(q.Text)
+		open := sparql.Unprovable(q.Text, q.Ordered)
 		p := v.Proof(t, stats.Before, open)
 		return &p, nil
 	}
