@@ -43,10 +43,22 @@ func (d *Ledger) recordFeed(b scheduler.FeedBatch, ids []string, state *proof.Fe
 	for _, id := range ids {
 		e.Touched = append(e.Touched, touchedQuery{id, b.Touched[id]})
 	}
-	if _, err := d.execute(func(*bbolt.Tx) (command, error) { return e, nil }); err != nil {
+	if _, err := d.execute(func(tx *bbolt.Tx) (command, error) { return e.withoutKnown(tx), nil }); err != nil {
 		return fmt.Errorf("record the feed %s: %w", b.Feed, err)
 	}
 	return nil
+}
+
+// withoutKnown returns the edit without a cursor that is stored already: it may be long, and most batches of some
+// feeds only say that nothing has happened.
+func (e *feedEdit) withoutKnown(tx *bbolt.Tx) *feedEdit {
+	if e.State == nil || string(tx.Bucket(bFeeds).Get(cursorKey(e.Feed))) != e.State.Cursor {
+		return e
+	}
+	short, state := *e, *e.State
+	state.Cursor = ""
+	short.State, short.Kept = &state, true
+	return &short
 }
 
 // Feed returns what is recorded about a feed, and false if nothing is.
@@ -260,6 +272,7 @@ type feedEdit struct {
 	Feed    string
 	Token   uint64         `json:",omitempty"` // of the feed's lease, 0 without a cluster
 	State   *proof.Feed    `json:",omitempty"` // nil: unchanged
+	Kept    bool           `json:",omitempty"` // the cursor is as it was
 	Touched []touchedQuery `json:",omitempty"`
 }
 
@@ -285,7 +298,7 @@ func (e *feedEdit) Apply(tx *bbolt.Tx) error {
 		return nil
 	}
 	f, to := *e.State, tx.Bucket(bFeeds)
-	if f.Cursor = ""; string(to.Get(cursorKey(e.Feed))) != e.State.Cursor {
+	if f.Cursor = ""; !e.Kept && string(to.Get(cursorKey(e.Feed))) != e.State.Cursor {
 		if err := to.Put(cursorKey(e.Feed), []byte(e.State.Cursor)); err != nil {
 			return err
 		}

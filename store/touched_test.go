@@ -149,3 +149,32 @@ func TestFeedsAreAMigration(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A cursor that is stored already is not in the command: that of a stream of many pages is long.
+func TestCursorIsWrittenOnce(t *testing.T) {
+	d := open(t, t.TempDir(), Options{})
+	cursor := func(of string, want bool) {
+		t.Helper()
+		e := &feedEdit{Feed: "wd", State: &proof.Feed{Cursor: of, Events: 3}}
+		err := d.Ledger.view(func(tx *bbolt.Tx) error {
+			if got := e.withoutKnown(tx); (got.State.Cursor == of && !got.Kept) != want || got.State.Events != 3 || e.State.Cursor != of {
+				t.Errorf("%s: %+v", of, got)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Ledger.RecordFeed(scheduler.FeedBatch{Feed: "wd", State: *e.State}); err != nil {
+			t.Fatal(err)
+		}
+		if f, _, err := d.Ledger.Feed("wd"); err != nil || f.Cursor != of {
+			t.Errorf("%s is stored as %q, %v", of, f.Cursor, err)
+		}
+	}
+	cursor("one", true)
+	cursor("one", false)
+	cursor("two", true)
+	cursor("two", false)
+	cursor("", true)
+}
