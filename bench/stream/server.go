@@ -73,11 +73,12 @@ func (s *Server) Publish(c *Change, at time.Time) int64 {
 	return last
 }
 
-// Canary publishes a message that only shows that the stream works.
-func (s *Server) Canary(at time.Time) {
+// Canary publishes a message that only shows that the stream works, and returns its offset.
+func (s *Server) Canary(at time.Time) (last int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.append([]Message{s.canary(at)})
+	return s.next - 1
 }
 
 func (s *Server) canary(at time.Time) Message {

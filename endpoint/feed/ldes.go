@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -41,6 +43,7 @@ const (
 	mostTogether = 5000   // events of a batch
 	mostEnded    = 1000   // transactions
 	mostMembers  = 20_000 // that are remembered; all members of a page count again if it changes after that
+	mostThings   = 20_000 // that are remembered, and as many parts; an event may touch all the others
 )
 
 // Name spaces, as patterns begin.
@@ -52,10 +55,24 @@ const (
 // An ldesCursor is what is known of the pages.
 type ldesCursor struct {
 	Pages map[string]*page `json:"pages"`
-	Head  time.Time        `json:"head"`            // when the last walk began
-	Next  string           `json:"next"`            // the immutable page that is looked at again
 	Ended []string         `json:"ended,omitempty"` // the last transactions that ended
 	About about            `json:"about,omitzero"`
+	// Things are the hashes of the entities of members, and Parts those of the subjects within the members of others.
+	Things hashes `json:"things,omitempty"`
+	Parts  hashes `json:"parts,omitempty"`
+}
+
+// hashes are 64-bit numbers, packed: a cursor is written often.
+type hashes []byte
+
+func (h hashes) add(n uint64) hashes { return binary.BigEndian.AppendUint64(h, n) }
+
+func (h hashes) set() map[uint64]bool {
+	set := make(map[uint64]bool, len(h)/8)
+	for ; len(h) >= 8; h = h[8:] {
+		set[binary.BigEndian.Uint64(h)] = true
+	}
+	return set
 }
 
 // An about is what pages have said about the stream. Most pages leave that to the root.
@@ -99,6 +116,11 @@ func (l *ldes) Follow(ctx context.Context, cursor string, take func(feed.Batch) 
 			return fmt.Errorf("the cursor %.100q cannot be read", cursor)
 		}
 	}
+	w.things, w.parts = w.Things.set(), w.Parts.set()
+	for range rand.IntN(len(w.Pages) + 1) { // which one comes next is not stored
+		w.next = w.nextImmutable()
+	}
+	w.next = cmp.Or(w.next, w.nextImmutable())
 	for {
 		if err := w.all(ctx); err != nil {
 			return err
@@ -115,7 +137,11 @@ type walk struct {
 	*ldes
 	ldesCursor
 	take  func(feed.Batch) error
-	first bool // nothing was read before: older members than Since are no events, none if it is zero
+	head  time.Time // when the last walk began
+	next  string    // the immutable page that is looked at again
+	first bool      // nothing was read before: older members than Since are no events, none if it is zero
+
+	things, parts map[uint64]bool // as in the cursor
 
 	batch   feed.Batch // of the pages that were read, because each delivery has the whole cursor
 	triples int
@@ -127,7 +153,7 @@ func (w *walk) all(ctx context.Context) error {
 	seen := map[string]bool{}
 	for {
 		todo := slices.DeleteFunc(slices.Sorted(maps.Keys(w.Pages)), func(at string) bool {
-			return seen[at] || w.Pages[at].Gone || w.Pages[at].Immutable && at != w.Next
+			return seen[at] || w.Pages[at].Gone || w.Pages[at].Immutable && at != w.next
 		})
 		if len(todo) == 0 {
 			break
@@ -144,15 +170,15 @@ func (w *walk) all(ctx context.Context) error {
 			}
 		}
 	}
-	w.Next = w.nextImmutable()
+	w.next = w.nextImmutable()
 	if err := w.deliver(); err != nil {
 		return err
 	}
 	if w.first { // members that came during the walk are no events, or are told by the next one
-		w.Head, w.first = time.Now().UTC(), false
+		w.head, w.first = time.Now().UTC(), false
 		return w.hand(feed.Batch{More: true})
 	}
-	w.Head = asked
+	w.head = asked
 	return w.hand(feed.Batch{})
 }
 
@@ -161,7 +187,7 @@ func (w *walk) nextImmutable() (next string) {
 	var first string
 	for _, at := range slices.Sorted(maps.Keys(w.Pages)) {
 		if w.Pages[at].Immutable {
-			if first = cmp.Or(first, at); at > w.Next {
+			if first = cmp.Or(first, at); at > w.next {
 				return at
 			}
 		}
@@ -196,7 +222,7 @@ func (w *walk) deliver() error {
 }
 
 func (w *walk) hand(b feed.Batch) error {
-	b.Head.Time = w.Head
+	b.Head.Time = w.head
 	text, err := json.Marshal(w.ldesCursor)
 	if err != nil {
 		return err
@@ -326,11 +352,16 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 		} else if known < mostMembers && !p.Immutable {
 			kept = append(kept, hash)
 		}
+		w.note(list, m, first(g.objects(m, w.About.VersionOf)))
 		at := parseTime(first(g.objects(m, w.About.Timestamp)))
 		if slices.Contains(before, hash) || w.first && (w.Since.IsZero() || !at.IsZero() && at.Before(w.Since)) {
 			continue
 		}
-		e := memberEvent(list, m, first(g.objects(m, w.About.VersionOf)))
+		entity := first(g.objects(m, w.About.VersionOf))
+		e := memberEvent(list, m, entity)
+		if entity != "" && !e.All { // parts of the version before may be gone
+			e.Loose = append(e.Loose, feed.Loose{Apart: w.apart, Gone: true})
+		}
 		if len(list) == 0 || !w.About.known() { // what it says, or is, is elsewhere
 			e = feed.Event{Place: e.Place, Edit: e.Edit, All: true}
 		}
@@ -338,6 +369,30 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 	}
 	p.Members = kept
 	return events
+}
+
+// note notes which entity a member is about, and the subjects that are parts of it.
+func (w *walk) note(list []sparql.Pattern, member, entity string) {
+	if entity == "" {
+		return
+	}
+	if h := xxh3.HashString(entity); !w.things[h] && len(w.things) < mostThings {
+		w.things[h], w.Things = true, w.Things.add(h)
+	}
+	for _, t := range list {
+		if t.Subject == member || t.Subject == entity || strings.HasPrefix(t.Subject, "_") {
+			continue
+		}
+		if h := xxh3.HashString(t.Subject); !w.parts[h] && len(w.parts) <= mostThings {
+			w.parts[h], w.Parts = true, w.Parts.add(h)
+		}
+	}
+}
+
+// apart reports whether a subject is known to be an entity that has members of its own and is no part of others.
+func (w *walk) apart(subject string) bool {
+	h := xxh3.HashString(subject)
+	return w.things[h] && !w.parts[h] && len(w.parts) <= mostThings
 }
 
 // end notes the transactions that end on a page.

@@ -12,6 +12,7 @@ import (
 	"github.com/freshet/freshet/endpoint/feed"
 	"github.com/freshet/freshet/registry"
 	. "github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/registry/sparql"
 	"github.com/freshet/freshet/scheduler/proof"
 )
 
@@ -173,5 +174,52 @@ func TestFirstWalk(t *testing.T) {
 	b, err := caughtUp(t, Definition{Kind: LDES, URL: s.URL + "/p"}, "")
 	if len(b.Events) == 0 && b.Head.Time.Before(published) {
 		t.Errorf("no event, and the head %v is before the member came %v: %v", b.Head.Time, published, err)
+	}
+}
+
+// A part of a version that has an IRI of its own is gone in the next one. What the stream has members of is apart.
+func TestPartsOfVersions(t *testing.T) {
+	member := func(n int, of, text string) string {
+		return fmt.Sprintf("<http://x/c> <https://w3id.org/tree#member> <http://x/m%d> . <http://x/m%d> <http://x/of> <%s> ; <http://x/p> %s .\n",
+			n, n, of, text)
+	}
+	head := `@prefix ldes: <https://w3id.org/ldes#> . <http://x/c> a ldes:EventStream ; ldes:versionOfPath <http://x/of> ; ` +
+		"ldes:timestampPath <http://x/at> .\n"
+	page := head + member(1, "http://x/e", `<http://x/part9> . <http://x/part9> <http://x/q> "1"`) + member(2, "http://x/f", `"1"`) +
+		member(3, "http://x/g", `<http://x/f2> . <http://x/f2> <http://x/q> "1"`) + member(4, "http://x/f2", `"1"`)
+	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/turtle")
+		fmt.Fprint(w, page)
+	})
+	d := Definition{Kind: LDES, URL: s.URL}
+	first, err := caughtUp(t, d, "")
+	if err != nil || len(first.Events) > 0 {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	page += member(5, "http://x/e", `"2"`) // without its part
+	b, err := caughtUp(t, d, first.Cursor)
+	if err != nil || len(b.Events) != 1 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	m := proof.NewMatcher()
+	for subject, want := range map[string]Reach{"part9": Possible, "never-seen": Possible, "f": None, "f2": Possible, "e": Matched} {
+		p := []sparql.Pattern{{Subject: "<http://x/" + subject + ">", Predicate: "<http://x/p>"}}
+		m.Put(subject, p)
+		if got := b.Events[0].Reach(p); got != want {
+			t.Errorf("%s: %d, want %d", subject, got, want)
+		}
+		how := None
+		m.Reach(&b.Events[0], func(id string, r Reach) {
+			if id == subject {
+				how = r
+			}
+		})
+		if how != want {
+			t.Errorf("the matcher finds %d for %s, want %d", how, subject, want)
+		}
+	}
+	again, err := caughtUp(t, d, b.Cursor)
+	if err != nil || again.Cursor != b.Cursor {
+		t.Errorf("without news, the cursor is another one: %v\n%s\n%s", err, b.Cursor, again.Cursor)
 	}
 }

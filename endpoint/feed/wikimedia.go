@@ -92,7 +92,7 @@ type reading struct {
 
 	confirmed map[string]bool    // by topic: this connection goes back to what was read before
 	holes     map[string]hole    // by topic
-	skipped   int64              // messages whose number is unknown
+	skipped   map[string]int64   // by topic: messages whose number is unknown
 	partial   map[string]*change // by topic: the chunks of an event that is not whole yet
 	second    time.Time          // that fast counts
 	fast      int
@@ -137,7 +137,7 @@ func (r *reading) connection(ctx context.Context) (again bool, err error) {
 	watch := time.AfterFunc(idle, func() { cancel(fmt.Errorf("nothing came for %s", idle)) })
 	defer watch.Stop()
 	at, fields := r.url, []string{"Accept", "text/event-stream", "Cache-Control", "no-cache", "Accept-Encoding", "identity"}
-	r.now, r.confirmed, r.partial, r.skipped = r.done.copy(), map[string]bool{}, map[string]*change{}, 0
+	r.now, r.confirmed, r.partial, r.skipped = r.done.copy(), map[string]bool{}, map[string]*change{}, map[string]int64{}
 	r.batch, r.triples = feed.Batch{Duplicates: r.batch.Duplicates}, 0
 	if len(r.now.ID) > 0 {
 		fields = append(fields, "Last-Event-ID", r.now.lastEventID())
@@ -243,7 +243,9 @@ func (r *reading) add(m message) (again bool) {
 		known.Holes++
 	}
 	known.Offset, known.Time = place.Offset, later(known.Time, place.Time)
-	r.now.Seen[key], r.confirmed[key], r.skipped = known, true, 0
+	r.now.Seen[key], r.confirmed[key] = known, true
+	delete(r.skipped, key)
+	delete(r.skipped, noTopic)
 	if len(id) > 0 {
 		r.now.ID = id
 	}
@@ -301,10 +303,23 @@ func (r *reading) unknown(id []mark) {
 	if r.Topic != "" && place.Topic != "" && !strings.HasPrefix(place.Topic, r.Topic) {
 		return
 	}
-	r.skipped++
-	place.Offset, place.Time = max(place.Offset, known.Offset+r.skipped), r.head(place).Time
+	r.skipped[key]++
+	place.Offset, place.Time = max(place.Offset, known.Offset+r.skipped[key]), r.head(place).Time
 	r.batch.Events = append(r.batch.Events, feed.Event{Place: place, All: true})
 	r.batch.Head = place
+}
+
+// noTopic is the key of messages whose topic is unknown.
+var noTopic = mark{}.key()
+
+// unread returns how many messages of a topic came since the last one whose number is known. One of an unknown topic
+// is of the only one there is.
+func (r *reading) unread(key string) int64 {
+	n := r.skipped[key]
+	if len(r.now.Seen) == 1 && key != noTopic {
+		n += r.skipped[noTopic]
+	}
+	return n
 }
 
 // tooFast reports whether so many messages came in this second that their triples are not read.
@@ -381,7 +396,7 @@ func (r *reading) judge(key string, p feed.Place) verdict {
 			return filled
 		}
 		return duplicate
-	case p.Offset > s.Offset && p.Offset <= s.Offset+1+r.skipped:
+	case p.Offset > s.Offset && p.Offset <= s.Offset+1+r.unread(key):
 		return filled
 	case p.Offset != 0 && p.Offset <= s.Offset:
 		return gap("the numbers of %s begin again at %d", p.Topic, p.Offset)

@@ -703,3 +703,20 @@ func TestHeaders(t *testing.T) {
 		}
 	}
 }
+
+// A message of one topic that cannot be read does not fill a hole of another.
+func TestUnreadOfAnotherTopic(t *testing.T) {
+	other := added(1)
+	other.topic = codfw
+	bad := line{topic: codfw, offset: 2, raw: "{"}
+	list := []line{added(1), other, bad, added(3)} // 2 of eqiad is missing
+	b, err := read(t, Definition{URL: lists(t, list).URL}, "")
+	if err != nil || b.Gap == "" {
+		t.Errorf("no gap, %d events, %v", len(b.Events), err)
+	}
+	list[3] = other
+	list[3].offset, list[3].at = 3, 3
+	if b, err = read(t, Definition{URL: lists(t, list).URL}, ""); err != nil || b.Gap != "" {
+		t.Errorf("a gap where the message was that could not be read: %q, %v", b.Gap, err)
+	}
+}

@@ -54,10 +54,13 @@ type Loose struct {
 	// Things is the beginning of the IRIs of things that have documents of their own: a subject
 	// that begins with it and is not in Subjects is untouched. Any other subject may be touched.
 	// If Things is empty, only Subjects and blank nodes are touched.
-	Things    string
-	Predicate string // "<IRI>" of all these triples, empty if any
-	Gone      bool   // they were removed, and none was added
-	Owner     string // "<IRI>" of the entity whose data they are part of, empty if it is unknown; see sparql.Pattern
+	Things string
+	// Apart, if there is one, reports whether a subject is a thing with a document of its own, which is untouched
+	// unless it is in Subjects. Any other subject may be touched.
+	Apart     func(subject string) bool `json:"-"`
+	Predicate string                    // "<IRI>" of all these triples, empty if any
+	Gone      bool                      // they were removed, and none was added
+	Owner     string                    // "<IRI>" of the entity whose data they are part of, empty if it is unknown; see sparql.Pattern
 }
 
 // Touches reports whether a triple that the pattern matches may be among those of l.
@@ -68,6 +71,8 @@ func (l Loose) Touches(p sparql.Pattern) bool {
 	switch {
 	case p.Subject == "" || slices.Contains(l.Subjects, p.Subject):
 		return true
+	case l.Apart != nil:
+		return !l.Apart(p.Subject)
 	case l.Things == "":
 		return false
 	}

@@ -47,7 +47,8 @@ type Follower struct {
 	state     proof.Feed
 	matcher   *proof.Matcher
 	endpoints map[string]*seen
-	open      map[string]bool // queries whose results can change without an event
+	open      map[string]bool   // queries whose results can change without an event
+	by        map[string]uint64 // of queries, see proof.Touch.By
 	narrow    map[string]*narrowed
 	unlearnt  map[string]bool        // those of narrow whose results are not known
 	views     map[string]*proof.View // of endpoints
@@ -113,6 +114,7 @@ func (f *Follower) Run(ctx context.Context) error {
 func (f *Follower) begin() {
 	f.matcher, f.endpoints, f.open = proof.NewMatcher(), map[string]*seen{}, map[string]bool{}
 	f.narrow, f.unlearnt, f.views = map[string]*narrowed{}, map[string]bool{}, map[string]*proof.View{}
+	f.by = map[string]uint64{}
 }
 
 // load reads what is recorded about the feed.
@@ -187,9 +189,15 @@ func (f *Follower) batch(b feed.Batch, was proof.Feed, now time.Time, touched ma
 		return err
 	}
 	for i := range b.Events {
-		e := &b.Events[i]
-		f.matcher.Reach(e, func(id string, how feed.Reach) {
-			if how = f.reach(id, e, how); how == feed.None {
+		e := b.Events[i]
+		if e.All && !f.sent { // one note for all queries
+			f.state.Reach(&e)
+			f.state.Possible += uint64(f.matcher.Len())
+			f.forgetResults()
+			e.All = false
+		}
+		f.matcher.Reach(&e, func(id string, how feed.Reach) {
+			if how = f.reach(id, &e, how); how == feed.None {
 				return
 			}
 			if f.sent {
@@ -201,16 +209,16 @@ func (f *Follower) batch(b feed.Batch, was proof.Feed, now time.Time, touched ma
 				f.state.Possible++
 			}
 			t := touched[id]
-			grew, grows := t.Grew, f.grow(id, e)
-			t.Feed, t.Numbering, t.Open = f.Definition.Name, f.state.Numbering, f.open[id]
-			if t.Add(e, how); !grows {
+			grew, grows := t.Grew, f.grow(id, &e)
+			t.Feed, t.Numbering, t.Open, t.By = f.Definition.Name, f.state.Numbering, f.open[id], f.by[id]
+			if t.Add(&e, how); !grows {
 				t.Grew = grew
 			}
 			touched[id] = t
 		})
 	}
-	urgent := len(touched) > 0 || b.Gap != "" || was.Failing != "" || was.Base != f.state.Base || was.Mixed != f.state.Mixed ||
-		!maps.Equal(was.Members, f.state.Members)
+	urgent := len(touched) > 0 || was.Any.Reached != f.state.Any.Reached || b.Gap != "" || was.Failing != "" ||
+		was.Base != f.state.Base || was.Mixed != f.state.Mixed || !maps.Equal(was.Members, f.state.Members)
 	if b.Gap != "" {
 		f.Logger.Warn("events of a feed are missing: nothing is proved until the results have been asked for", "feed",
 			f.Definition.Name, "reason", b.Gap)
@@ -286,6 +294,7 @@ func (f *Follower) drop(id string) {
 	delete(f.open, id)
 	delete(f.narrow, id)
 	delete(f.unlearnt, id)
+	delete(f.by, id)
 }
 
 // leave forgets an endpoint.
@@ -322,6 +331,13 @@ func star(list []sparql.Narrow) bool {
 	return !slices.ContainsFunc(list, func(n sparql.Narrow) bool { return n.Column != column })
 }
 
+// touchedAt is the touch of a query that all events up to a place may have reached.
+func (f *Follower) touchedAt(id string, place feed.Place) proof.Touch {
+	f.forgetResult(id)
+	delete(f.by, id)
+	return proof.Touch{Feed: f.Definition.Name, Numbering: f.state.Numbering, Open: f.open[id], Reached: place, Grew: place, Dropped: place}
+}
+
 // look reads the registrations of an endpoint, and returns its number in the ledger.
 func (f *Follower) look(e registry.Endpoint, place feed.Place, touched map[string]proof.Touch) (space uint64, err error) {
 	name := e.Name
@@ -355,7 +371,8 @@ func (f *Follower) look(e registry.Endpoint, place feed.Place, touched map[strin
 	joins := f.state.Members[name] != news.Space || news.Space == 0
 	for i := range news.Entries {
 		q := &news.Entries[i].Query
-		known := news.Touched[q.ID].Feed == f.Definition.Name
+		told := news.Touched[q.ID]
+		known := told.Feed == f.Definition.Name
 		patterns, why := sparql.Patterns(q.Text)
 		if why != "" { // it is never touched, so nothing is proved about it
 			continue
@@ -366,12 +383,12 @@ func (f *Follower) look(e registry.Endpoint, place feed.Place, touched map[strin
 			if delete(f.open, q.ID); sparql.Unprovable(q.Text, q.Ordered) != "" {
 				f.open[q.ID] = true
 			}
-			f.put(name, q)
-		}
-		if open := f.open[q.ID]; joins || !known || open != news.Touched[q.ID].Open {
-			touched[q.ID] = proof.Touch{
-				Feed: f.Definition.Name, Numbering: f.state.Numbering, Open: open, Reached: place, Grew: place, Dropped: place,
+			if f.put(name, q); known && told.By != 0 {
+				f.by[q.ID] = told.By
 			}
+		}
+		if joins || !known || f.open[q.ID] != told.Open {
+			touched[q.ID] = f.touchedAt(q.ID, place)
 		}
 	}
 	s.space, s.revision = news.Space, news.Revision

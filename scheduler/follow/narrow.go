@@ -50,12 +50,10 @@ func (f *Follower) forgetResult(id string) {
 
 // doubt touches a query whose result narrows by an answer that says nothing any more: what that hid is not known.
 func (f *Follower) doubt(id string, v *proof.View, place feed.Place, touched map[string]proof.Touch) {
-	n := f.narrow[id]
-	if n == nil || n.added == nil || v.Knows(n.before) {
+	if by := f.by[id]; by == 0 || by == v.Of() {
 		return
 	}
-	f.forgetResult(id)
-	t := proof.Touch{Feed: f.Definition.Name, Numbering: f.state.Numbering, Open: f.open[id], Reached: place, Grew: place, Dropped: place}
+	t := f.touchedAt(id, place)
 	if was, ok := touched[id]; ok {
 		was.Join(t)
 		t = was
@@ -96,6 +94,14 @@ func (f *Follower) learn(was proof.Feed, now time.Time, touched map[string]proof
 			delete(f.narrow, id) // its result is too large
 		}
 		delete(f.unlearnt, id)
+		if n.added != nil && f.by[id] != v.Of() { // recorded before the first event is left out
+			f.by[id] = v.Of()
+			t := proof.Touch{Feed: f.Definition.Name, Numbering: f.state.Numbering, Open: f.open[id], By: f.by[id]}
+			if k.Touch.Numbering != t.Numbering { // those before belong to other numbers
+				t.Reached, t.Grew, t.Dropped = f.state.Base, f.state.Base, f.state.Base
+			}
+			touched[id] = t
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package follow_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -88,5 +89,54 @@ func TestAQueryWithTheTimeIsNotProved(t *testing.T) {
 	}
 	if touch.Open = true; v.Holds(touch, before) {
 		t.Error("proved")
+	}
+}
+
+// What may have changed anything is one note in the feed, and not one a query. Deltas arm each query.
+func TestOneNoteForAll(t *testing.T) {
+	ledger := &schedulertest.Memory{}
+	for i := range 50 {
+		if err := ledger.Register(registry.Query{ID: fmt.Sprint("q", i), Endpoint: "city", Form: diff.Select,
+			Text: fmt.Sprintf(`SELECT * { <http://x/%d> <http://x/p> ?o }`, i), Holders: []registry.Holder{{Caller: "me"}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	follower := func(d feed.Definition, s feed.Source) *follow.Follower {
+		return follow.New(follow.Config{Definition: d, Source: s, Ledger: ledger, Clock: sleeper{},
+			Endpoints: func() []registry.Endpoint { return []registry.Endpoint{{Name: "city", Feed: d.Name}} },
+			Heard:     func(string) {}, Logger: slog.New(slog.DiscardHandler)})
+	}
+	place := func(n int64) feed.Place {
+		return feed.Place{Offset: n, Time: time.Now().Add(time.Duration(n-10) * time.Second)}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	p3, p4 := place(3), place(4)
+	add := sparql.Pattern{Subject: "<http://x/7>", Predicate: "<http://x/p>", Object: `"1`}
+	if err := follower(feed.Definition{Name: "wd", Kind: feed.Wikimedia, URL: "http://x/"}, several{[]func() feed.Batch{
+		func() feed.Batch { return feed.Batch{Head: place(1)} },
+		func() feed.Batch {
+			cancel()
+			return feed.Batch{Events: []feed.Event{{Place: p3, All: true, Added: []sparql.Pattern{add}}, {Place: p4}}}
+		},
+	}}).Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	n, err := ledger.Since("city", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := n.Feeds["wd"]; f.Any.Reached.Offset != 3 || f.Possible != 50 || f.Matched != 1 {
+		t.Errorf("%+v", f)
+	}
+	if n.Touched["q7"].Matched.Offset != 3 || n.Touched["q8"].Reached.Offset != 1 {
+		t.Errorf("%+v", n.Touched)
+	}
+	if err := follower(feed.Definition{Name: "sent", Kind: feed.Deltas}, nil).Tell([]feed.Event{{Place: feed.Place{Time: time.Now()},
+		All: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err = ledger.Since("city", 0); err != nil || n.Touched["q8"].Matched.Time.IsZero() || n.Feeds["sent"].Any.Reached.Offset != 0 {
+		t.Errorf("%v, %+v", err, n.Touched["q8"])
 	}
 }

@@ -3,7 +3,9 @@ package follow_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,7 +31,15 @@ func (s several) Follow(_ context.Context, _ string, take func(feed.Batch) error
 	return errors.New("end")
 }
 
+// The feed is followed by one process, or by one that is killed just before an endpoint shows that several servers
+// answer for it.
 func TestNarrowedByAWorthlessAnswer(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprint("killed ", killed), func(t *testing.T) { narrowedByAWorthlessAnswer(t, killed) })
+	}
+}
+
+func narrowedByAWorthlessAnswer(t *testing.T, killed bool) {
 	ledger := &schedulertest.Memory{}
 	if err := ledger.Register(registry.Query{ID: "q", Endpoint: "city", Form: diff.Select, Text: `SELECT ?s { ?s <http://x/p> <http://x/o> }`,
 		Holders: []registry.Holder{{Caller: "me"}}}); err != nil {
@@ -72,40 +82,62 @@ func TestNarrowedByAWorthlessAnswer(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	proved := func() (is bool, n scheduler.News, b feed.Before) {
+		n, err := ledger.Since("city", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := ledger.Known("q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return proof.NewView(e, n.Feeds["wd"], 1, n.Proof, time.Now()).Holds(n.Touched["q"], k.Before), n, k.Before
+	}
 	y := sparql.Pattern{Subject: "<http://x/Y>", Predicate: "<http://x/p>", Object: "<http://x/o>"}
-	f := follow.New(follow.Config{Definition: definition, Ledger: ledger, Clock: sleeper{},
-		Source: several{[]func() feed.Batch{
-			func() feed.Batch { return feed.Batch{Head: at(101)} },
-			func() feed.Batch {
-				return feed.Batch{Events: []feed.Event{{Place: at(120), Removed: []sparql.Pattern{y}}}}
-			},
-			func() feed.Batch { // its slow server shows itself; a new answer that is at 110
-				v.Change(func(e *proof.Endpoint) { e.Back, e.Rebuilt = time.Now(), e.Rebuilt+1 })
-				b := v.Told(feed.Place{Offset: 110})
-				b.Answered = time.Now()
-				record(b, `{"s":{"type":"uri","value":"http://x/Y"}}`)
-				return feed.Batch{Head: at(130)}
-			},
-			func() feed.Batch {
-				cancel()
-				return feed.Batch{Events: []feed.Event{{Place: at(131),
-					Added: []sparql.Pattern{{Subject: "<http://x/z>", Predicate: "<http://x/other>", Object: "<http://x/o>"}}}}}
-			},
-		}},
-		Endpoints: func() []registry.Endpoint { return []registry.Endpoint{e} },
-		Heard:     func(string) {}, Logger: slog.New(slog.DiscardHandler)})
-	if err := f.Run(ctx); err != nil {
-		t.Fatal(err)
+	other := func(n int64) feed.Event { // which is recorded at once
+		return feed.Event{Place: at(n), Added: []sparql.Pattern{{Subject: "<http://x/z>", Predicate: "<http://x/other>", Object: "<http://x/o>"}}}
 	}
-	n, err := ledger.Since("city", 0)
-	if err != nil {
-		t.Fatal(err)
+	batches := []func() feed.Batch{
+		func() feed.Batch { return feed.Batch{Head: at(101)} },
+		func() feed.Batch {
+			return feed.Batch{Events: []feed.Event{{Place: at(120), Removed: []sparql.Pattern{y}}}}
+		},
+		func() feed.Batch { // its slow server shows itself; a new answer that is at 110
+			v.Change(func(e *proof.Endpoint) { e.Back, e.Rebuilt = time.Now(), e.Rebuilt+1 })
+			b := v.Told(feed.Place{Offset: 110})
+			b.Answered = time.Now()
+			record(b, `{"s":{"type":"uri","value":"http://x/Y"}}`)
+			if is, _, _ := proved(); is {
+				t.Error("proved with the row Y at 110 until the next batch, although event 120 removed it")
+			}
+			return feed.Batch{Head: at(130)}
+		},
+		func() feed.Batch {
+			return feed.Batch{Events: []feed.Event{{Place: at(131),
+				Added: []sparql.Pattern{{Subject: "<http://x/z>", Predicate: "<http://x/other>", Object: "<http://x/o>"}}}}}
+		},
 	}
-	k, _ := ledger.Known("q")
-	got := proof.NewView(e, n.Feeds["wd"], 1, n.Proof, time.Now())
-	t.Logf("reached %d, before %d, head %d, refusal %q", n.Touched["q"].Reached.Offset, k.Before.Offset, n.Feeds["wd"].Head.Offset,
-		got.Refusal())
-	if got.Holds(n.Touched["q"], k.Before) {
+	run := func(list ...func() feed.Batch) {
+		life, end := context.WithCancel(ctx)
+		defer end()
+		list = append(slices.Clip(list), func() feed.Batch { end(); return feed.Batch{Events: []feed.Event{other(121)}} })
+		f := follow.New(follow.Config{Definition: definition, Ledger: ledger, Clock: sleeper{}, Source: several{list},
+			Endpoints: func() []registry.Endpoint { return []registry.Endpoint{e} },
+			Heard:     func(string) {}, Logger: slog.New(slog.DiscardHandler)})
+		if err := f.Run(life); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if killed {
+		run(batches[:2]...)
+		run(batches[2:]...)
+	} else {
+		run(batches...)
+	}
+	is, n, before := proved()
+	t.Logf("reached %d, before %d, head %d, refusal %q", n.Touched["q"].Reached.Offset, before.Offset, n.Feeds["wd"].Head.Offset,
+		proof.NewView(e, n.Feeds["wd"], 1, n.Proof, time.Now()).Refusal())
+	if is {
 		t.Error("proved with the row Y at 110, although event 120 removed it")
 	}
 }

@@ -55,7 +55,8 @@ func (p Proofs) Set(view *proof.View, told bool, lag time.Duration) {
 	if view != nil {
 		p.refusal = view.Refusal()
 	}
-	if was == nil || view == nil || before != p.refusal || was.Feed.Base != view.Feed.Base || was.Feed.Mixed != view.Feed.Mixed ||
+	if was == nil || view == nil || before != p.refusal || was.Feed.Base != view.Feed.Base ||
+		was.Feed.Any.Reached != view.Feed.Any.Reached || was.Feed.Mixed != view.Feed.Mixed ||
 		was.Feed.Disorder != view.Feed.Disorder || decided != p.told ||
 		was.Told(feed.Place{Offset: 1}) != view.Told(feed.Place{Offset: 1}) {
 		p.placeAgain()

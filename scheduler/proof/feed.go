@@ -35,6 +35,13 @@ type Feed struct {
 	// Missing is why events before Base are missing.
 	Missing string `json:"missing,omitempty"`
 
+	// Any says which events may have changed anything, so that they reached every query.
+	Any Touch `json:"any,omitzero"`
+	// Ahead is by how much events said lately, at AheadAt, that they are from the future: this machine's clock is
+	// behind by that at least.
+	Ahead   time.Duration `json:"ahead,omitempty"`
+	AheadAt time.Time     `json:"ahead_at,omitzero"`
+
 	// Unread is until when every event was told, if later ones may be waiting to be read.
 	Unread time.Time `json:"unread,omitzero"`
 
@@ -66,6 +73,13 @@ func SourceOf(d feed.Definition) string {
 	return strings.Join([]string{string(d.Kind), d.URL, d.Topic}, " ")
 }
 
+const (
+	// clockSet is by how much a time of before must be in the future to show that the clock was set back.
+	clockSet = time.Minute
+	// aheadFor is how long an event that is from the future is believed to show that the clock is behind.
+	aheadFor = time.Hour
+)
+
 // longestDisorder is by how much an event can have been published before one that came earlier. One that says
 // more counts as published with that one.
 const longestDisorder = 24 * time.Hour
@@ -81,8 +95,11 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 			f.Unread = time.Unix(0, 0).UTC()
 		}
 	}
-	if b.Renumbered {
+	if b.Renumbered || f.Heard.After(now.Add(clockSet)) { // what has times of the clock before it was set does not compare
 		f.begin()
+	}
+	if now.Sub(f.AheadAt) > aheadFor {
+		f.Ahead = 0
 	}
 	if b.Gap != "" {
 		if f.Base != (feed.Place{}) {
@@ -94,6 +111,9 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 	}
 	for i := range b.Events {
 		e := &b.Events[i]
+		if ahead := e.Time.Sub(now); ahead > f.Ahead {
+			f.Ahead, f.AheadAt = min(ahead, longestDisorder), now
+		}
 		if e.Time.IsZero() || e.Time.After(now) {
 			e.Time = now
 		}
@@ -152,8 +172,11 @@ func (f *Feed) advance(p feed.Place) {
 // begin begins other numbers.
 func (f *Feed) begin() {
 	f.Numbering++
-	f.Head, f.Base, f.Earlier = feed.Place{}, feed.Place{}, nil
+	f.Head, f.Base, f.Earlier, f.Any = feed.Place{}, feed.Place{}, nil, Touch{}
 }
+
+// Reach notes that an event may have changed anything.
+func (f *Feed) Reach(e *feed.Event) { f.Any.Add(e, feed.Possible) }
 
 // Told is until when every event was told.
 func (f *Feed) Told() time.Time {
@@ -235,6 +258,9 @@ type Touch struct {
 	Recent  []feed.Place `json:"recent,omitempty"`
 	Dropped feed.Place   `json:"dropped,omitzero"`
 	Edits   []Edit       `json:"edits,omitempty"` // that matched it, the newest last
+	// By is what the answer belongs to, see View.Of, whose rows narrow which events reach the query, 0 if none does. To
+	// other answers, events may matter that are not in here.
+	By uint64 `json:"by,omitempty"`
 	// Open means that its result can also change otherwise, so that events arm it and prove nothing; see
 	// sparql.Unprovable.
 	Open bool `json:"open,omitempty"`
@@ -291,7 +317,7 @@ func (t *Touch) Join(later Touch) {
 	case t.Numbering > later.Numbering:
 		return
 	}
-	t.Open, t.Grew = later.Open, latest(t.Grew, later.Grew)
+	t.Open, t.By, t.Grew = later.Open, later.By, latest(t.Grew, later.Grew)
 	t.Reached, t.Matched = latest(t.Reached, later.Reached), latest(t.Matched, later.Matched)
 	if later.Dropped != (feed.Place{}) { // those before are older than it
 		t.Dropped = latest(t.Dropped, later.Dropped)

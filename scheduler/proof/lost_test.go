@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -82,5 +83,141 @@ func TestIdleServersAreNotBelieved(t *testing.T) {
 	got := s.Take(&e, offset(1100), m(100), lag) // the fast one answers; the slow one is at 1095
 	if got.Offset > 1095 {
 		t.Errorf("believed %+v from one server, although several=%v", got, e.several(m(100)))
+	}
+}
+
+// The clock was an hour ahead and is set back: times of before are later than those of what happens now.
+func TestClockIsSetBack(t *testing.T) {
+	at := func(s int64) feed.Place { return feed.Place{Time: sec(s)} }
+	var f Feed
+	f.Silence = DefaultSilence
+	for s := int64(3600); s <= 7200; s += 60 { // a stream without times of its own
+		f.Take(&feed.Batch{Head: at(s)}, sec(s))
+	}
+	e := city
+	e.Position = ""
+	v := view(e, f, Endpoint{})
+	b := v.Assumed(sec(7200), 10*time.Minute)
+	b.Answered = sec(7201)
+	touch := Touch{Feed: "wd", Reached: at(3600)}
+	v.Now = sec(7202)
+	if !v.Holds(touch, b) {
+		t.Fatalf("%+v", v.Proof(touch, b, ""))
+	}
+	set := v // the clock alone, before the feed is heard
+	set.Now = sec(3660)
+	hit := touch
+	hit.Add(&feed.Event{Place: at(3660)}, feed.Matched)
+	if set.Holds(hit, b) || !set.Armed(hit, b) {
+		t.Errorf("an answer from the future includes an event: %+v", set.Proof(hit, b, ""))
+	}
+	later := touch
+	event := feed.Batch{Events: []feed.Event{{Place: at(3660)}}, Head: at(3660)}
+	f.Take(&event, sec(3660))
+	later.Join(Touch{Feed: "wd", Numbering: f.Numbering, Reached: at(3660), Matched: at(3660)})
+	for s := int64(3720); s <= 9000; s += 60 {
+		f.Take(&feed.Batch{Head: at(s)}, sec(s))
+		v := view(e, f, Endpoint{})
+		if v.Now = sec(s); v.Holds(later, b) {
+			t.Fatalf("after %d s: an answer from before the event proves: %+v", s, v.Proof(later, b, ""))
+		}
+	}
+	after := view(e, f, Endpoint{})
+	b = after.Assumed(sec(9000), 10*time.Minute)
+	if b.Answered = sec(8990); !after.Holds(later, b) {
+		t.Errorf("a later answer proves nothing: %+v", after.Proof(later, b, ""))
+	}
+}
+
+// The clock here is behind: an answer may include events that come from the future, as far as is known here.
+func TestClockIsBehind(t *testing.T) {
+	for ahead, want := range map[time.Duration]bool{0: true, 40 * time.Second: false, 2 * time.Hour: false} {
+		f := Feed{Silence: DefaultSilence}
+		tell := func(n, here int64) {
+			p := at(n)
+			p.Time = sec(here).Add(ahead - 200*time.Millisecond)
+			f.Take(&feed.Batch{Events: []feed.Event{{Place: p}}, Head: p}, sec(here))
+		}
+		tell(100, 100)
+		tell(110, 110)
+		v := view(city, f, Endpoint{})
+		b := v.Told(offset(105))
+		b.Answered = sec(112) // includes event 113, which comes later
+		tell(112, 114)
+		v = view(city, f, Endpoint{})
+		p := v.Proof(Touch{Feed: "wd", Reached: at(100)}, b, "")
+		if got := !p.Until.IsZero(); got != want || ahead > time.Minute && !strings.Contains(p.Unprovable, "clock seems to be 2h0m0s behind") {
+			t.Errorf("%s behind: %+v", ahead, p)
+		}
+		ahead = 0 // it is set
+		for n := int64(8000); n < 8010; n++ {
+			tell(n, n)
+		}
+		v = view(city, f, Endpoint{})
+		b = v.Told(offset(8003))
+		b.Answered = sec(8004)
+		if p := v.Proof(Touch{Feed: "wd", Reached: at(100)}, b, ""); p.Until.IsZero() {
+			t.Errorf("an hour after it was set: %+v", p)
+		}
+	}
+}
+
+// What may have changed anything is noted once, and reaches all queries.
+func TestWhatReachesAll(t *testing.T) {
+	f := Feed{Silence: DefaultSilence}
+	take(&f, "", at(100), at(200))
+	v := view(city, f, Endpoint{})
+	touch, before := Touch{Feed: "wd", Reached: at(120), Grew: at(120)}, v.Told(offset(150))
+	if !v.Holds(touch, before) || !v.Bounds(touch, before) {
+		t.Fatal(v.Proof(touch, before, ""))
+	}
+	f.Reach(&feed.Event{Place: at(140), All: true})
+	if v = view(city, f, Endpoint{}); !v.Holds(touch, before) {
+		t.Error("an answer that includes it ends")
+	}
+	f.Reach(&feed.Event{Place: at(160), All: true})
+	v = view(city, f, Endpoint{})
+	if v.Holds(touch, before) || v.Bounds(touch, before) || v.Armed(touch, before) || v.Cause(touch, before) != Possible {
+		t.Errorf("it holds although anything may have changed: %q", v.Cause(touch, before))
+	}
+	if first, ok := v.Until(touch, before); !ok || first.Offset != 160 {
+		t.Errorf("it holds until %+v, %v", first, ok)
+	}
+	if late := v.Told(offset(161)); !v.Holds(touch, late) {
+		t.Error("an answer that is later proves nothing")
+	}
+	for n := range int64(20) {
+		f.Reach(&feed.Event{Place: at(170 + n), All: true})
+	}
+	if v = view(city, f, Endpoint{}); len(f.Any.Recent) > maxRecent {
+		t.Errorf("%d places are remembered", len(f.Any.Recent))
+	}
+	if _, ok := v.Until(touch, before); ok {
+		t.Error("the first one is known although it was dropped")
+	}
+	take(&f, "", feed.Place{Topic: "t", Offset: 5, Time: noon.Add(300 * time.Second)}) // begins again
+	if f.Any.Reached != (feed.Place{}) {
+		t.Error("numbers of before count")
+	}
+}
+
+// Rows of an answer that is worth nothing hide what reached the query.
+func TestWorthlessRowsHide(t *testing.T) {
+	var f Feed
+	take(&f, "", at(100), at(200))
+	v := view(city, f, Endpoint{})
+	before := v.Told(offset(150))
+	touch := Touch{Feed: "wd", Reached: at(120), By: v.Of()}
+	if !v.Holds(touch, before) {
+		t.Fatal(v.Proof(touch, before, ""))
+	}
+	v.Change(func(e *Endpoint) { e.Rebuilt++ })
+	before = v.Told(offset(150)) // of a new answer
+	if _, ok := v.Until(touch, before); ok || v.Holds(touch, before) || v.Bounds(touch, before) || v.Cause(touch, before) != Unplaced {
+		t.Errorf("%+v", v.Proof(touch, before, ""))
+	}
+	touch.Join(Touch{Feed: "wd", Reached: at(140)})
+	if !v.Holds(touch, before) {
+		t.Errorf("after it was told again: %+v", v.Proof(touch, before, ""))
 	}
 }

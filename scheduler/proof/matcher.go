@@ -257,6 +257,16 @@ func (m *Matcher) touch(l *feed.Loose) {
 			m.touchRow(&m.rows[i], v)
 		}
 	}
+	if l.Apart != nil {
+		for s, stem := range m.stems {
+			for _, i := range m.outside.list(uint64(s)) {
+				if r := &m.rows[i]; !l.Apart(subjectOf(stem, r.tail)) {
+					m.touchRow(r, v)
+				}
+			}
+		}
+		return
+	}
 	if l.Things == "" {
 		return
 	}

@@ -111,7 +111,10 @@ func (v *View) Assumed(now time.Time, lag time.Duration) feed.Before {
 func (v *View) Of() uint64 { return v.of }
 
 // Knows reports whether anything is known about the position before an answer.
-func (v *View) Knows(b feed.Before) bool { return b.Known() && b.Of == v.of }
+func (v *View) Knows(b feed.Before) bool { return b.Known() && b.Of == v.of && !v.future(b) }
+
+// future reports whether an answer is from before the clock was set back.
+func (v *View) future(b feed.Before) bool { return b.Answered.After(v.Now.Add(clockSet)) }
 
 // Sent reports whether the feed has no positions, because its events are sent here.
 func (v *View) Sent() bool { return strings.HasPrefix(v.Feed.Source, string(feed.Deltas)+" ") }
@@ -173,7 +176,7 @@ func when(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // Includes reports whether an answer is known to include an event.
 func (v *View) Includes(b feed.Before, p feed.Place) bool {
 	switch {
-	case p == feed.Place{} || b.Of != v.of:
+	case p == feed.Place{} || b.Of != v.of || v.future(b):
 		return false
 	case b.Offset > 0:
 		return !v.Feed.Mixed && p.Offset > 0 && p.Offset < b.Offset
@@ -221,21 +224,29 @@ func (v *View) Until(t Touch, b feed.Before) (first feed.Place, ok bool) {
 	if v.Refusal() != "" || t.Feed != v.Name || t.Open || !v.Knows(b) {
 		return first, false
 	}
-	first, ok = v.gapAfter(b)
-	if !ok || t.Dropped != (feed.Place{}) && !v.showsPlace(t, b, t.Dropped) {
+	if first, ok = v.gapAfter(b); !ok || v.hides(t) {
 		return feed.Place{}, false
 	}
 	found := v.Shows(t, b)
-	for _, p := range t.Recent {
-		if v.showsPlace(t, b, p) {
-			continue
+	for _, x := range [2]*Touch{&t, &v.Feed.Any} {
+		if x.Dropped != (feed.Place{}) && !v.showsPlace(*x, b, x.Dropped) {
+			return feed.Place{}, false
 		}
-		if found = true; first == (feed.Place{}) || earlier(p, first) {
-			first = p
+		for _, p := range x.Recent {
+			if v.showsPlace(*x, b, p) {
+				continue
+			}
+			if found = true; first == (feed.Place{}) || earlier(p, first) {
+				first = p
+			}
 		}
 	}
 	return first, found
 }
+
+// hides reports whether events that reached a query may be left out, because the answer whose rows narrowed which
+// ones did is worth nothing any more.
+func (v *View) hides(t Touch) bool { return t.By != 0 && t.By != v.of }
 
 // earlier reports whether a place is before another one of the same numbers.
 func earlier(a, b feed.Place) bool {
@@ -255,7 +266,8 @@ func (v *View) Settled(t Touch, b feed.Before) bool { return v.why(t, b) == "" }
 // Bounds reports whether all rows of the result that is true of the data at the feed's head are known by the columns
 // that sparql.Narrow names: events have at most removed some since the answer.
 func (v *View) Bounds(t Touch, b feed.Before) bool {
-	return v.Refusal() == "" && t.Feed == v.Name && !t.Open && v.Knows(b) && v.known(b) && v.showsPlace(t, b, t.Grew)
+	return v.Refusal() == "" && t.Feed == v.Name && !t.Open && v.Knows(b) && v.known(b) && v.showsPlace(t, b, t.Grew) &&
+		!v.hides(t) && v.showsAny(b)
 }
 
 // Armed reports whether an event has matched the query that no answer is known to include.
@@ -264,7 +276,15 @@ func (v *View) Armed(t Touch, b feed.Before) bool {
 }
 
 // Shows reports whether an answer is known to include all events that reached the query.
-func (v *View) Shows(t Touch, b feed.Before) bool { return v.showsPlace(t, b, t.Reached) }
+func (v *View) Shows(t Touch, b feed.Before) bool {
+	return v.showsPlace(t, b, t.Reached) && !v.hides(t) && v.showsAny(b)
+}
+
+// showsAny is Shows for the events that reached every query.
+func (v *View) showsAny(b feed.Before) bool {
+	p := v.Feed.Any.Reached
+	return p == feed.Place{} || v.Includes(b, p)
+}
 
 // showsPlace is Includes for a place of a touch. What came before the numbers of a feed began again, it came
 // before the first event that is known.
@@ -316,6 +336,10 @@ func (v *View) reason(t Touch, b feed.Before) (cause, why string) {
 		return Open, "its result can change without an event"
 	case b.Of != v.of:
 		return Unplaced, "its answer is from before the endpoint was edited, its data were replaced, or the feed began again"
+	case v.future(b):
+		return Unplaced, "the clock was set back: its answer is from " + when(b.Answered)
+	case v.hides(t):
+		return Unplaced, "its rows narrowed which events matter, and that answer is worth nothing any more; it is new to the feed again"
 	case b.Offset > 0 && v.Feed.Mixed:
 		return Refused, "the endpoint's position is a number, and the feed has several topics: set topic of the feed"
 	case b.Offset > 0 && v.Feed.Head.Offset == 0:
@@ -352,14 +376,21 @@ func (v *View) Proof(t Touch, b feed.Before, open string) feed.Proof {
 	case v.why(t, b) != "":
 		p.Unprovable = v.why(t, b)
 	// An answer may include events that were not heard yet, if they were published before it
-	// ended. Once a later event was heard, all of these were, because they come before it.
-	case !v.Feed.Told().After(b.Answered):
+	// ended. Once a later event was heard, all of these were, because they come before it. Times of this machine
+	// are compared with the feed's here, and its clock may be behind.
+	case !v.Feed.Told().After(b.Answered.Add(v.Feed.Ahead + clockError)):
 		p.Unprovable = "the feed has not yet told what happened until the last answer"
+		if v.Feed.Ahead > clockSet {
+			p.Unprovable += fmt.Sprintf("; this machine's clock seems to be %s behind the feed's", v.Feed.Ahead.Round(time.Second))
+		}
 	default:
 		p.Until, p.Position = v.Feed.Told(), v.Feed.Head
 	}
 	return p
 }
+
+// clockError is by how much this machine's clock may be behind, although no event is from the future.
+const clockError = time.Second
 
 // Edits are the edits that matched the query and that an answer is not known to include.
 func (v *View) Edits(t Touch, b feed.Before) (list []feed.Edit) {
