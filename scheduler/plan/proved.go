@@ -349,19 +349,20 @@ func (p Proofs) Wake(now time.Time) {
 	}
 }
 
-// askedInVain reports whether a query was asked because of an event since the last slot began, and had not
+// askedInVain reports whether a query was asked since the last slot began while an event had matched it, and had not
 // changed: then it waits for its turn in the next one, or until lag has passed and the answer is known to include
-// the event. So a query that is matched all the time is asked at most once more in each slot, or once in lag.
+// the event. So a query that is matched all the time is asked as often as polling asks it, or once in lag, until it
+// changes.
 func (p *queues) askedInVain(c *item) bool {
 	r := &c.Stats.LastRun
 	early := r.At.Add(p.lag).After(p.now) && !inFuture(r.At, p.now)
-	return (r.Why == TierOffGrid || r.Why == TierHinted) && r.Slot+1 >= p.slot && r.Outcome == registry.Unchanged && early
+	return c.vain && r.Slot+1 >= p.slot && early
 }
 
 // answered looks at a query whose answer is complete: whether it is still armed, and after which
 // time an event has shown.
 func (p Proofs) answered(c *item, changed, wasArmed bool, event, asked time.Time) {
-	c.audit = false
+	c.audit, c.vain = false, wasArmed && !changed
 	if c.touch != nil {
 		p.await(c)
 	}

@@ -212,3 +212,48 @@ func TestTheClockIsSetBack(t *testing.T) {
 		t.Errorf("it is asked at %v, and now it is %v", at, f.now)
 	}
 }
+
+// A query that events match all the time is asked in each slot and no more, until it changes.
+func TestAskedInVain(t *testing.T) {
+	f := followsFeed(t, true, nil)
+	marked := func() bool {
+		f.touch(f.state.Head.Offset)
+		clear(f.p().ownHints().marked)
+		f.position(f.state.Head.Offset + 1)
+		_, is := f.p().ownHints().marked[f.c]
+		return is
+	}
+	answer := func(why string, changed bool) {
+		event, armed := f.p().isArmed(f.c)
+		f.c.Stats.LastRun = policy.Run{At: f.now, Slot: f.p().slot, Outcome: registry.Unchanged, Why: why}
+		f.c.Stats.Before = f.view.Told(feed.Place{Offset: f.state.Head.Offset + 1})
+		f.answered(f.c, changed, armed, event, f.now)
+	}
+	if f.tell(20, true); !marked() {
+		t.Fatal("an event does not mark the query")
+	}
+	answer(TierOffGrid, false)
+	if f.tell(30, true); marked() {
+		t.Error("it is asked again before the next slot")
+	}
+	f.p().slot++
+	answer(TierRanked, false)
+	if f.tell(40, true); marked() {
+		t.Error("it is asked again after its turn in a slot")
+	}
+	answer(TierRanked, true)
+	if f.tell(50, true); !marked() {
+		t.Error("it has changed, and is not asked at once")
+	}
+	answer(TierRanked, false)
+	f.p().slot += 2
+	if f.tell(60, true); !marked() {
+		t.Error("it was not asked for a slot, and is not asked at once")
+	}
+	f.c.touch = nil
+	f.touch(1)
+	answer(TierRanked, false) // as polling does: nothing has matched it
+	if f.tell(70, true); !marked() {
+		t.Error("it was asked for no event, and is not asked at once")
+	}
+}
