@@ -68,6 +68,11 @@ test: deps parts ## run all tests; the last lines list what ran and what was ski
 	@$(MAKE) --no-print-directory sim SEEDS=24
 	@$(MAKE) --no-print-directory report
 
+# The tests build as a release does, so that each package is compiled once. Only the race
+# detector, which needs cgo, has packages of its own.
+check unit ui-test sim fuzz: export CGO_ENABLED := 0
+check unit ui-test sim fuzz: export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+
 check: ## check formatting, vet and staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
 	go vet -tags "$(TAGS)" ./...
@@ -98,7 +103,7 @@ unit: ## run the Go tests, with the race detector where goroutines are
 	for p in freshet freshet-bench; do go build -o $$FRESHET_TEST_PROGRAMS/$$p/$$p ./cmd/$$p; done; \
 	$(REPORT) -out test-output/tests.txt \
 	  '$(GOTEST) $(TRIAL) $(filter-out $(TRIAL) $(RACED),$(TESTED))' \
-	  '$(GOTEST) -race -skip "$(LONG)" $(RACED)' \
+	  'CGO_ENABLED=1 $(GOTEST) -race -skip "$(LONG)" $(RACED)' \
 	  '$(GOTEST) -p 1 -run "$(LONG)" $(LONG_IN)' \
 	  then '$(UITEST)'
 
