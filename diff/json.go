@@ -387,13 +387,13 @@ func (d *decoder) emit() {
 		text = appendTermSuffix(text, t.lang, t.dt)
 	}
 	r.text = append(text, '}')
-	if d.printer != nil {
-		d.printer.add(d.printer.row(r.text[from:]))
-	}
 	d.endRow(from)
 }
 
 func (d *decoder) endRow(from int) {
+	if d.printer != nil {
+		d.printer.add(d.out.res.text[from:])
+	}
 	if err := d.out.endRow(from); err != nil && d.err == nil {
 		d.err = err
 	}

@@ -21,7 +21,6 @@ type layout struct {
 	value  []int    // index of the value in the input
 	tail   []byte
 	blank  bool
-	state  state // that the row's fingerprint begins with
 }
 
 const (
@@ -77,30 +76,13 @@ func (s *shape) follow(b []byte) *shape {
 	return nil
 }
 
-// write appends the row whose values have been read, and its fingerprint while its bytes
-// are in the processor's cache.
+// write appends the row whose values have been read.
 func (d *decoder) write(o *layout) {
 	r := d.out.res
-	from := len(r.text)
-	text := r.text
-	s, one, two := o.state, uint64(0), uint64(0)
+	from, text := len(r.text), r.text
 	for k, p := range o.before {
 		v := d.values[o.value[k]]
-		text = append(text, p...)
-		at := len(text)
-		if v.escaped {
-			text = d.appendValue(text, d.b[v.from:v.to], true)
-		} else {
-			text = append(text, d.b[v.from:v.to]...)
-		}
-		if d.printer != nil {
-			n := len(text) - at
-			one, two = one*secret.one+uint64(n), two*secret.two+uint64(n)
-			s = s.take(text[len(text)-blocks(n):])
-		}
-	}
-	if d.printer != nil {
-		d.printer.add(s.end(one, two))
+		text = d.appendValue(append(text, p...), d.b[v.from:v.to], v.escaped)
 	}
 	r.text = append(text, o.tail...)
 	d.out.blank = d.out.blank || o.blank
@@ -161,6 +143,5 @@ func (d *decoder) layout(met []int) *layout {
 		text = appendTermSuffix(nil, t.lang, t.dt)
 	}
 	o.tail = append(text, '}')
-	o.state = begin(append(bytes.Join(o.before, []byte{0}), append([]byte{0}, o.tail...)...))
 	return o
 }
