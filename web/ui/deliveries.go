@@ -107,7 +107,6 @@ func (v deliveryHandler) search(all []*follower, text string) ([]*follower, erro
 
 // receivers returns the followers visible to the visitor, problems first.
 func (v deliveryHandler) receivers() (all []*follower, more bool, err error) {
-	heads := map[string]registry.Position{}
 	for s, err := range v.mine() {
 		if err != nil {
 			return nil, false, err
@@ -115,44 +114,16 @@ func (v deliveryHandler) receivers() (all []*follower, more bool, err error) {
 		if more = len(all) == mostReceivers; more {
 			break
 		}
-		f := &follower{Subscription: s, clock: v.clock}
-		if err := v.lag(f, heads); err != nil {
+		lag, err := web.LagOf(v.History, s, v.now)
+		if err != nil {
 			return nil, false, err
 		}
-		all = append(all, f)
+		all = append(all, &follower{Subscription: s, clock: v.clock, Lag: lag.Changes, Waiting: time.Duration(lag.Behind)})
 	}
 	slices.SortStableFunc(all, func(a, b *follower) int {
 		return cmp.Or(cmp.Compare(a.condition(), b.condition()), cmp.Compare(b.Lag, a.Lag), cmp.Compare(a.ID, b.ID))
 	})
 	return all, more, nil
-}
-
-// lag counts the changes that a follower has not received. The newest position of each
-// query is read once for all its followers.
-func (v deliveryHandler) lag(f *follower, heads map[string]registry.Position) error {
-	head, known := heads[f.Query]
-	if f.Way == registry.Alerts {
-		f.Lag = uint64(f.Subscription.Waiting())
-		return nil
-	} else if !known {
-		if f.Query == "" {
-			var err error
-			if head, err = v.History.Head(); err != nil {
-				return err
-			}
-		} else if st, _, err := v.History.Current(f.Query, false); err == nil {
-			head = st.Position
-		} else if !isMissing(err) {
-			return err
-		}
-		heads[f.Query] = head
-	}
-	if f.Lag = web.Behind(f.Progress(), head); f.Lag == 0 {
-		return nil
-	}
-	lag, err := web.LagOf(v.History, f.Subscription, v.now)
-	f.Waiting = time.Duration(lag.Behind)
-	return err
 }
 
 // follows returns the name and the page of the query that a follower follows; "" for

@@ -112,7 +112,8 @@ func healthOf(slots []scheduler.Slot, dark []registry.Blackout, now time.Time) h
 		h.Bars = append(h.Bars, bar)
 	}
 	h.darken(dark, begin, now)
-	h.label(begin, now)
+	h.Labels = timeLabels(begin, now, 0, "start", "middle", "end")
+	h.Labels[2].Text = "now"
 	return h
 }
 
@@ -143,17 +144,6 @@ func (h *health) darken(dark []registry.Blackout, begin, now time.Time) {
 		}
 		draw()
 	}
-}
-
-func (h *health) label(begin, now time.Time) {
-	layout := "15:04"
-	if now.Sub(begin) < 10*time.Minute {
-		layout = "15:04:05"
-	}
-	at := func(quarter int) string {
-		return begin.Add(now.Sub(begin) * time.Duration(quarter) / 4).UTC().Format(layout)
-	}
-	h.Labels = []label{{"0%", "start", at(0)}, {"50%", "middle", at(2)}, {"100%", "end", "now"}}
 }
 
 // A sum adds up slots.

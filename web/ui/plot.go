@@ -121,6 +121,30 @@ func meter(part float64) string {
 
 type label struct{ X, Anchor, Text string }
 
+// timeLayout returns the layout of the times on an axis.
+func timeLayout(from, until time.Time) string {
+	switch width := until.Sub(from); {
+	case width > 48*time.Hour:
+		return "2 Jan"
+	case width > 20*time.Hour:
+		return "2 Jan, 15:04"
+	case width < 10*time.Minute:
+		return "15:04:05"
+	}
+	return "15:04"
+}
+
+// timeLabels writes equally spaced times from left, in per cent, to the right end.
+func timeLabels(from, until time.Time, left float64, anchors ...string) []label {
+	out := make([]label, len(anchors))
+	for i, a := range anchors {
+		part := float64(i) / float64(len(anchors)-1)
+		out[i] = label{fmt.Sprintf("%.1f%%", left+part*(100-left)), a,
+			from.Add(time.Duration(part * float64(until.Sub(from)))).UTC().Format(timeLayout(from, until))}
+	}
+	return out
+}
+
 // A strip shows a query's last slots as ticks: low = ran, tall = changed (the height
 // grows with the change), gap = did not run, cross = failed, hollow = uncertain or cut
 // by the budget.
@@ -338,38 +362,22 @@ func (v endpointHandler) hydro(name string, slots []scheduler.Slot) *hydrograph 
 		}
 	}
 	h.Plan, h.Used, h.Rain, h.Over = plan.String(), used.String(), rain.String(), over.String()
-	h.label(slots, first)
+	h.Labels = slotLabels(slots, first)
 	h.Last, h.Rows = slots[len(slots)-1], slices.Clone(slots[max(0, len(slots)-8):])
 	slices.Reverse(h.Rows)
 	return h
 }
 
-// label writes the times of the first, the middle and the last slot.
-func (h *hydrograph) label(slots []scheduler.Slot, first int) {
-	at := func(s scheduler.Slot, other time.Time) string {
-		t := s.Started.UTC()
-		if t.YearDay() != other.UTC().YearDay() || t.Year() != other.UTC().Year() {
-			return t.Format("2 Jan, 15:04")
-		}
-		return t.Format("15:04")
+// slotLabels writes the times of the first, the middle and the last slot, as far as there is room.
+func slotLabels(slots []scheduler.Slot, first int) []label {
+	from, until, n := slots[0].Started, slots[len(slots)-1].Started, len(slots)
+	all := timeLabels(from, until, float64(first)/hydroSlots*100, "start", "middle", "end")
+	all[1].Text = slots[n/2].Started.UTC().Format(timeLayout(from, until)) // slots need not be equally spaced
+	switch {
+	case n < 12:
+		return all[2:]
+	case n < 24:
+		return slices.Delete(all, 1, 2)
 	}
-	last := slots[len(slots)-1]
-	layout := at(last, last.Started)
-	if last.Started.Sub(slots[0].Started) < 5*time.Minute {
-		at = func(s scheduler.Slot, _ time.Time) string { return s.Started.UTC().Format("15:04:05") }
-		layout = at(last, last.Started)
-	}
-	if len(slots) < 12 { // no room for three
-		h.Labels = []label{{"100%", "end", layout}}
-		return
-	}
-	mid := slots[len(slots)/2]
-	h.Labels = []label{
-		{fmt.Sprintf("%.2f%%", float64(first)/hydroSlots*100), "start", at(slots[0], last.Started)},
-		{fmt.Sprintf("%.2f%%", (float64(first)+float64(len(slots))/2)/hydroSlots*100), "middle", at(mid, last.Started)},
-		{"100%", "end", layout},
-	}
-	if len(slots) < 24 {
-		h.Labels = slices.Delete(h.Labels, 1, 2)
-	}
+	return all
 }

@@ -184,21 +184,19 @@ func (v registerHandler) check() error {
 func (v registerHandler) register() error {
 	f := v.typed(registerFields)
 	reg := f.registration(registry.Registration{Endpoint: f.Get("endpoint")})
-	key := trialKey(v.caller.Name, reg)
 	switch do := f.Get("do"); {
 	case do == "try":
 		t, err := v.try(reg)
 		if err != nil {
 			return err
 		}
-		v.trials.keep(key, t, v.now)
 		return v.again(f, t)
 	case do == "check" || f.Status != 0:
-		return v.again(f, v.trials.kept(key, v.now))
+		return v.again(f, nil)
 	}
 	q, created, err := v.Registry.Register(v.caller, reg)
 	if err != nil {
-		return f.refused(err, func() error { return v.again(f, v.trials.kept(key, v.now)) })
+		return f.refused(err, func() error { return v.again(f, nil) })
 	}
 	v.catalogue.drop()
 	if created {

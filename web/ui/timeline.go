@@ -188,7 +188,7 @@ func (v profileHandler) timeline(p *registry.Profile, rounds []registry.Round) (
 		}
 	}
 	a.hi = later(a.hi, a.lo.Add(leastAxis))
-	t := timeline{Labels: a.labels()}
+	t := timeline{Labels: timeLabels(a.lo, a.hi, 0, "start", "end")}
 	for n, item := range p.Items {
 		t.Lanes = append(t.Lanes, v.lane(p, n, item, &a, lanes[n]))
 	}
@@ -233,21 +233,6 @@ func (a *axis) take(s stretch) { a.lo, a.hi = earlier(a.lo, s.From), later(a.hi,
 func (a *axis) at(t time.Time) float64 { return float64(t.Sub(a.lo)) / float64(a.hi.Sub(a.lo)) * 100 }
 
 func (a *axis) x(t time.Time) string { return fmt.Sprintf("%.2f%%", a.at(t)) }
-
-func (a *axis) layout() string {
-	switch room := a.hi.Sub(a.lo); {
-	case room < 10*time.Minute:
-		return "15:04:05"
-	case room > 20*time.Hour:
-		return "2 Jan, 15:04"
-	}
-	return "15:04"
-}
-
-func (a *axis) labels() []label {
-	layout := a.layout()
-	return []label{{"0", "start", a.lo.UTC().Format(layout)}, {"100%", "end", a.hi.UTC().Format(layout)}}
-}
 
 func (a *axis) mark(x placed) mark {
 	until := x.span.Until

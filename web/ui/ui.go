@@ -59,7 +59,6 @@ type Server struct {
 	shares    shares
 	builds    chan struct{} // limits concurrent page builds
 	tries     chan struct{} // limits concurrent trial executions
-	trials    trials
 	done      chan struct{}
 }
 

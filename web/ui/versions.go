@@ -166,19 +166,7 @@ func (v resultHandler) plot(changes []registry.Change) *changePlot {
 		}
 		p.Marks = append(p.Marks, m)
 	}
-	layout := "15:04"
-	switch {
-	case width > 48*time.Hour:
-		layout = "2 Jan"
-	case width > 20*time.Hour:
-		layout = "2 Jan, 15:04"
-	case width < 10*time.Minute:
-		layout = "15:04:05"
-	}
-	for i, anchor := range []string{"start", "middle", "middle", "end"} {
-		p.Labels = append(p.Labels, label{fmt.Sprintf("%.1f%%", plotLeft+float64(i)*(100-plotLeft)/3), anchor,
-			first.Add(width * time.Duration(i) / 3).UTC().Format(layout)})
-	}
+	p.Labels = timeLabels(first, first.Add(width), plotLeft, "start", "middle", "middle", "end")
 	return p
 }
 
