@@ -352,11 +352,12 @@ func (p Proofs) Wake(now time.Time) {
 // askedInVain reports whether a query was asked since the last slot began while an event had matched it, and had not
 // changed: then it waits for its turn in the next one, or until lag has passed and the answer is known to include
 // the event. So a query that is matched all the time is asked as often as polling asks it, or once in lag, until it
-// changes.
+// changes. Where the endpoint tells no position, its turn in a slot was perhaps too early, and does not count.
 func (p *queues) askedInVain(c *item) bool {
 	r := &c.Stats.LastRun
 	early := r.At.Add(p.lag).After(p.now) && !inFuture(r.At, p.now)
-	return c.vain && r.Slot+1 >= p.slot && early
+	atOnce := r.Why == TierOffGrid || r.Why == TierHinted
+	return c.vain && (p.told || atOnce) && r.Slot+1 >= p.slot && early
 }
 
 // answered looks at a query whose answer is complete: whether it is still armed, and after which

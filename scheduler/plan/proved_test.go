@@ -257,3 +257,27 @@ func TestAskedInVain(t *testing.T) {
 		t.Error("it was asked for no event, and is not asked at once")
 	}
 }
+
+// Where the endpoint tells no position, the answers in slots may be from before the event.
+func TestAskedTooEarly(t *testing.T) {
+	f := followsFeed(t, false, nil)
+	f.tell(20, false)
+	f.touch(20)
+	ask := func(why string) {
+		f.c.Stats.LastRun = policy.Run{At: f.now, Slot: f.p().slot, Outcome: registry.Unchanged, Why: why}
+		f.answered(f.c, false, true, f.now, f.now)
+	}
+	marked := func() bool {
+		clear(f.p().ownHints().marked)
+		f.p().armed[f.c] = f.now
+		f.Wake(f.now)
+		_, is := f.p().ownHints().marked[f.c]
+		return is
+	}
+	if ask(TierRanked); !marked() {
+		t.Error("its turn in a slot uses up the event")
+	}
+	if ask(TierOffGrid); marked() {
+		t.Error("it is asked twice between two slots")
+	}
+}
