@@ -91,7 +91,7 @@ func TestClockIsSetBack(t *testing.T) {
 	at := func(s int64) feed.Place { return feed.Place{Time: sec(s)} }
 	var f Feed
 	f.Silence = DefaultSilence
-	for s := int64(3600); s <= 7200; s += 60 { // a stream without times of its own
+	for s := int64(-7200); s <= 7200; s += 60 { // a stream without times of its own
 		f.Take(&feed.Batch{Head: at(s)}, sec(s))
 	}
 	e := city
