@@ -363,7 +363,7 @@ var bugs = []bug{
 	}},
 	// Feeds.
 	{"feed-gap", "events of a feed that are missing are forgotten", []edit{
-		{"scheduler/proof/feed.go", "	if b.Renumbered {", "	if b.Renumbered && !BUG {"},
+		{"scheduler/proof/feed.go", "	if b.Renumbered ||", "	if b.Renumbered && !BUG ||"},
 		{"scheduler/proof/feed.go", "	if b.Gap != \"\" {\n		if f.Base", "	if b.Gap != \"\" && !BUG {\n		if f.Base"},
 		{"scheduler/proof/feed.go", "	if b.Gap != \"\" { // what", "	if b.Gap != \"\" && !BUG { // what"},
 	}},
@@ -383,7 +383,7 @@ var bugs = []bug{
 	}},
 	{"feed-beyond", "an answer that is newer than the feed counts as proved", []edit{
 		{"scheduler/proof/proof.go", " && b.Offset <= v.Feed.Head.Offset+1", " && (BUG || b.Offset <= v.Feed.Head.Offset+1)"},
-		{"scheduler/proof/proof.go", "case !v.Feed.Told().After(b.Answered):", "case !BUG && !v.Feed.Told().After(b.Answered):"},
+		{"scheduler/proof/proof.go", "case !v.Feed.Told().After(b.Answered.", "case !BUG && !v.Feed.Told().After(b.Answered."},
 	}},
 	// Clusters.
 	{"trusts-itself", "a node that is cut off takes its own state for the newest", []edit{
