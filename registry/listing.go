@@ -1,6 +1,9 @@
 package registry
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // A QueryFilter narrows a list of queries. Zero fields match everything.
 type QueryFilter struct {
@@ -45,4 +48,26 @@ type ProfileFilter struct {
 type ListedProfile struct {
 	Profile Profile
 	Status  ProfileStatus
+}
+
+// EachSubscription goes through all subscriptions after an id, "" for all, in id order. page returns at most limit of them. An error
+// is the last value.
+func EachSubscription(page func(after string, limit int) ([]Subscription, error), after string) iter.Seq2[Subscription, error] {
+	return func(yield func(Subscription, error) bool) {
+		for {
+			list, err := page(after, 500)
+			if err != nil {
+				yield(Subscription{}, err)
+			}
+			if err != nil || len(list) == 0 {
+				return
+			}
+			for _, s := range list {
+				if !yield(s, nil) {
+					return
+				}
+			}
+			after = list[len(list)-1].ID
+		}
+	}
 }

@@ -20,8 +20,30 @@ var errPauseField = unprocessable("bad-endpoint", "/pause", "an endpoint is paus
 // stored secret.
 const mask = "(set)"
 
-// patched applies a merge patch (RFC 7396) to an endpoint's settings. null resets a
-// setting to its default.
+// apply returns settings changed by a merge patch (RFC 7396). null resets a setting to its default.
+func apply[T any](old T, patch map[string]any) (next T, err error) {
+	before, err := object(old)
+	if err != nil {
+		return next, err
+	}
+	after, err := json.Marshal(merge(before, patch))
+	if err != nil {
+		return next, err
+	}
+	err = readJSON(bytes.NewReader(after), &next)
+	return next, err
+}
+
+// object returns settings as they are in JSON.
+func object(settings any) (doc map[string]any, err error) {
+	b, err := json.Marshal(settings)
+	if err == nil {
+		err = json.Unmarshal(b, &doc)
+	}
+	return doc, err
+}
+
+// patched applies a merge patch to an endpoint's settings.
 func patched(e registry.Endpoint, patch map[string]any) (registry.Endpoint, error) {
 	if _, ok := patch["pause"]; ok {
 		return e, errPauseField
@@ -33,20 +55,8 @@ func patched(e registry.Endpoint, patch map[string]any) (registry.Endpoint, erro
 	if to, ok := patch["url"].(string); ok && registry.LeavesHost(e, registry.Endpoint{URL: to}) {
 		old = e.Masked() // secrets must not be sent to another host: those that are not repeated are refused below
 	}
-	before, err := json.Marshal(old)
+	next, err := apply(old, patch)
 	if err != nil {
-		return e, err
-	}
-	var doc map[string]any
-	if err := json.Unmarshal(before, &doc); err != nil {
-		return e, err
-	}
-	after, err := json.Marshal(merge(doc, patch))
-	if err != nil {
-		return e, err
-	}
-	var next registry.Endpoint
-	if err := readJSON(bytes.NewReader(after), &next); err != nil {
 		return e, err
 	}
 	next.Pause = e.Pause
@@ -78,17 +88,12 @@ func merge(target, patch any) any {
 
 // MergePatch returns the merge patch that makes to of from.
 func MergePatch(from, to any) (map[string]any, error) {
-	var docs [2]map[string]any
-	for i, v := range []any{from, to} {
-		b, err := json.Marshal(v)
-		if err == nil {
-			err = json.Unmarshal(b, &docs[i])
-		}
-		if err != nil {
-			return nil, err
-		}
+	a, err := object(from)
+	if err != nil {
+		return nil, err
 	}
-	return mergePatch(docs[0], docs[1]), nil
+	b, err := object(to)
+	return mergePatch(a, b), err
 }
 
 func mergePatch(from, to map[string]any) map[string]any {

@@ -3,9 +3,7 @@
 package web
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -220,22 +218,9 @@ func (c ruleAPI) matched() (registry.ListedRule, error) {
 	return r, c.ifMatch(RuleTag(r))
 }
 
-// patchedRule applies a merge patch (RFC 7396). null resets a setting to its default. The
-// addresses of receivers may be masked as in answers.
+// patchedRule applies a merge patch. The addresses of receivers may be masked as in answers.
 func patchedRule(old registry.RuleSettings, patch map[string]any) (s registry.RuleSettings, err error) {
-	before, err := json.Marshal(old)
-	if err != nil {
-		return s, err
-	}
-	var doc map[string]any
-	if err := json.Unmarshal(before, &doc); err != nil {
-		return s, err
-	}
-	after, err := json.Marshal(merge(doc, patch))
-	if err != nil {
-		return s, err
-	}
-	if err := readJSON(bytes.NewReader(after), &s); err != nil {
+	if s, err = apply(old, patch); err != nil {
 		return s, err
 	}
 	UnmaskReceivers(&s, old)

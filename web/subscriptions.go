@@ -114,22 +114,19 @@ func (c followerAPI) collect(fits func(registry.Subscription) bool) (list []regi
 	if c.params.err != nil {
 		return nil, "", c.params.err
 	}
-	for {
-		page, err := c.Subscriptions.Subscriptions(after, 500)
-		if err != nil || len(page) == 0 {
+	for s, err := range registry.EachSubscription(c.Subscriptions.Subscriptions, after) {
+		if err != nil {
 			return list, "", err
 		}
-		for _, s := range page {
-			if !c.caller.Owns(s.Caller) || !fits(s) {
-				after = s.ID
-				continue
-			}
+		if c.caller.Owns(s.Caller) && fits(s) {
 			if len(list) == limit {
 				return list, after, nil
 			}
-			list, after = append(list, s), s.ID
+			list = append(list, s)
 		}
+		after = s.ID
 	}
+	return list, "", nil
 }
 
 func (c followerAPI) list() error {

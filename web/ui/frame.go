@@ -234,24 +234,17 @@ func (s *Server) followers() (counted, error) {
 }
 
 func countFollowers(list func(after string, limit int) ([]registry.Subscription, error)) (c counted, err error) {
-	for after := ""; c.N < mostFollowers; {
-		page, err := list(after, 500)
-		if err != nil {
+	for x, err := range registry.EachSubscription(list, "") {
+		if err != nil || c.N == mostFollowers {
 			return c, err
 		}
-		if len(page) == 0 {
-			break
+		c.N++
+		if x.Failures > 0 || x.State == registry.Disabled {
+			c.Failing++
 		}
-		for _, x := range page {
-			c.N++
-			if x.Failures > 0 || x.State == registry.Disabled {
-				c.Failing++
-			}
-			if n := len(x.Dead); n > 0 {
-				c.addLetters(x.Caller, n)
-			}
+		if n := len(x.Dead); n > 0 {
+			c.addLetters(x.Caller, n)
 		}
-		after = page[len(page)-1].ID
 	}
 	return c, nil
 }

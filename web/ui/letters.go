@@ -70,18 +70,8 @@ func (v letterHandler) fill(r *letterRow) (err error) {
 // mine returns the subscriptions that the visitor may see.
 func (v deliveryHandler) mine() iter.Seq2[registry.Subscription, error] {
 	return func(yield func(registry.Subscription, error) bool) {
-		for after := ""; ; {
-			page, err := v.Subscriptions.Subscriptions(after, 500)
-			if err != nil {
-				yield(registry.Subscription{}, err)
-				return
-			}
-			for _, s := range page {
-				if after = s.ID; v.caller.Owns(s.Caller) && !yield(s, nil) {
-					return
-				}
-			}
-			if len(page) < 500 {
+		for s, err := range registry.EachSubscription(v.Subscriptions.Subscriptions, "") {
+			if (err != nil || v.caller.Owns(s.Caller)) && !yield(s, err) {
 				return
 			}
 		}

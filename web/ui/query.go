@@ -362,29 +362,20 @@ func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error
 	}
 	w.Known = true
 	seen := 0
-	for after := ""; seen < followersSeen; {
-		page, err := v.Subscriptions.Subscriptions(after, 500)
-		if err != nil {
+	for s, err := range registry.EachSubscription(v.Subscriptions.Subscriptions, "") {
+		if err != nil || seen == followersSeen {
 			return w, err
 		}
-		if len(page) == 0 {
-			break
-		}
-		for _, s := range page {
-			if s.Query != q.ID {
-				continue
-			}
-			if !v.caller.Owns(s.Caller) {
-				w.Rest++
-				continue
-			}
-			if len(w.List) == followersShown {
-				w.More++
-				continue
-			}
+		seen++
+		switch {
+		case s.Query != q.ID:
+		case !v.caller.Owns(s.Caller):
+			w.Rest++
+		case len(w.List) == followersShown:
+			w.More++
+		default:
 			w.List = append(w.List, &follower{Subscription: s, clock: v.clock, Lag: web.Behind(s.Progress(), st.Position)})
 		}
-		seen, after = seen+len(page), page[len(page)-1].ID
 	}
 	return w, nil
 }

@@ -73,17 +73,15 @@ func Export(db *store.DB, put func(Line) error) error {
 // LeftOut counts the subscriptions of a store, which an export lacks: they hold positions in the history. Those of receivers of
 // rules begin again with their rules.
 func LeftOut(db *store.DB) (n int, err error) {
-	for after := ""; ; {
-		page, err := db.Subscriptions.Subscriptions(after, 500)
-		if err != nil || len(page) == 0 {
+	for s, err := range registry.EachSubscription(db.Subscriptions.Subscriptions, "") {
+		if err != nil {
 			return n, err
 		}
-		for i := range page {
-			if after = page[i].ID; page[i].Way != registry.Alerts {
-				n++
-			}
+		if s.Way != registry.Alerts {
+			n++
 		}
 	}
+	return n, nil
 }
 
 func exportRules(db *store.DB, put func(Line) error) error {

@@ -172,21 +172,10 @@ func (o *deliveries) Subscriptions(after string, limit int) ([]registry.Subscrip
 // AllSubscriptions goes through all subscriptions. Stored subscriptions come first,
 // then those of connections of this node.
 func (o *deliveries) AllSubscriptions(yield func(registry.Subscription, error) bool) {
-	for after := ""; ; {
-		page, err := o.store.Subscriptions(after, 500)
-		if err != nil {
-			yield(registry.Subscription{}, err)
+	for x, err := range registry.EachSubscription(o.store.Subscriptions, "") {
+		if !yield(x, err) || err != nil {
 			return
 		}
-		if len(page) == 0 {
-			break
-		}
-		for _, x := range page {
-			if !yield(x, nil) {
-				return
-			}
-		}
-		after = page[len(page)-1].ID
 	}
 	o.live.AllSubscriptions(func(x registry.Subscription) bool { return yield(x, nil) })
 }
