@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -219,5 +220,26 @@ func TestWorthlessRowsHide(t *testing.T) {
 	touch.Join(Touch{Feed: "wd", Reached: at(140)})
 	if !v.Holds(touch, before) {
 		t.Errorf("after it was told again: %+v", v.Proof(touch, before, ""))
+	}
+}
+
+// Several servers answer, all within lag: an answer may come from the slowest.
+func TestTheSlowestServerCounts(t *testing.T) {
+	var s Positions
+	var e Endpoint
+	lag := 10 * time.Minute
+	for i := range int64(60) { // every 20 seconds, one of three servers
+		now := noon.Add(time.Duration(i) * 20 * time.Second)
+		got := s.Take(&e, offset(1000+i-10*(i%3)), now, lag)
+		if i < 35 {
+			continue
+		}
+		slowest := int64(math.MaxInt64)
+		for j := i - 30; j <= i; j++ {
+			slowest = min(slowest, 1000+j-10*(j%3))
+		}
+		if got.Offset == 0 || got.Offset > slowest {
+			t.Errorf("position %d is believed, and one server told %d", got.Offset, slowest)
+		}
 	}
 }
