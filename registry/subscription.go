@@ -255,15 +255,3 @@ type Replay struct {
 	ID    string    `json:"id"`
 	After *Position `json:"after"`
 }
-
-// A SubscriptionEdit changes one stored subscription. Do receives the stored one, or
-// one with only its ID if found is false. A subscription that Do leaves ended or
-// without a state is deleted. An error from Do undoes only this edit. Do may be called
-// again with a subscription that has changed, so it has no effect but on its argument.
-type SubscriptionEdit struct {
-	ID string
-	Do func(s *Subscription, found bool) error
-
-	After Subscription // the subscription after Do
-	Err   error        // error returned by Do
-}

@@ -167,11 +167,11 @@ func dropOldest(alerts *bbolt.Bucket, s *registry.Subscription, why string, tooM
 	return nil
 }
 
-// dropAlerts counts the messages that an edit of a receiver deletes and adds their numbers. With a
+// dropAlerts counts the messages that an edit of a receiver deletes and returns their numbers. With a
 // receiver that ends all go.
-func dropAlerts(tx *bbolt.Tx, s *registry.Subscription, list []uint64) []uint64 {
+func dropAlerts(tx *bbolt.Tx, s *registry.Subscription) (list []uint64) {
 	if s.Way != registry.Alerts || s.State == registry.Ended {
-		return list
+		return nil
 	}
 	for _, seq := range s.Drop {
 		if v := tx.Bucket(bAlerts).Get(alertKey(s.ID, seq)); v != nil && !slices.Contains(list, seq) {

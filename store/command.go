@@ -97,7 +97,7 @@ type decision struct {
 }
 
 // mostTogether is the number of commands that share a transaction.
-const mostTogether = 64
+const mostTogether = 256
 
 var errPanic = errors.New("a command panicked")
 
@@ -196,17 +196,17 @@ func revisionOf(stored []byte) revision {
 // in another way, or has another form, gets another kind. A node of an older version stops at a
 // kind that it does not know, and continues there after its update.
 const (
-	kindBegin         byte = 'B'
-	kindBatch         byte = 'R'
-	kindQueries       byte = 'q'
-	kindEndpoint      byte = 'e'
-	kindProfile       byte = 'p'
-	kindSubscriptions byte = 's'
-	kindToken         byte = 't'
-	kindPurge         byte = 'd'
-	kindNode          byte = 'n'
-	kindLease         byte = 'l'
-	kindRules         byte = 'a'
-	kindSecret        byte = 'k'
-	kindFeed          byte = 'f'
+	kindBegin        byte = 'B'
+	kindBatch        byte = 'R'
+	kindQueries      byte = 'q'
+	kindEndpoint     byte = 'e'
+	kindProfile      byte = 'p'
+	kindSubscription byte = 'S'
+	kindToken        byte = 't'
+	kindPurge        byte = 'd'
+	kindNode         byte = 'n'
+	kindLease        byte = 'l'
+	kindRules        byte = 'a'
+	kindSecret       byte = 'k'
+	kindFeed         byte = 'f'
 )

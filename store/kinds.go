@@ -15,8 +15,8 @@ func newCommand(d *boltFile, kind byte) command {
 		return new(endpointEdit)
 	case kindProfile:
 		return new(profileEdit)
-	case kindSubscriptions:
-		return new(subscriptionWrites)
+	case kindSubscription:
+		return new(subscriptionEdit)
 	case kindToken:
 		return new(tokenEdit)
 	case kindPurge:

@@ -65,12 +65,12 @@ func (c *cluster) everything(d *DB, n int) {
 		}
 		return nil
 	}))
-	c.must(d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "full", Do: func(s *registry.Subscription, _ bool) error {
+	must(d.Subscriptions.EditSubscription("full", func(s *registry.Subscription, _ bool) error {
 		*s = full[registry.Subscription](n)
 		s.ID, s.State = "full", registry.Active
 		s.Stored, s.Bytes = 0, 0 // no messages wait
 		return nil
-	}}}))
+	}))
 	token := full[registry.Token](n)
 	c.must(d.Tokens.PutToken(token))
 	rule, message := full[registry.Rule](n), full[registry.AlertMessage](n)

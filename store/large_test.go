@@ -128,9 +128,10 @@ func TestLargeCommand(t *testing.T) {
 			return active(s, found)
 		}
 	}
+	_, large := a.Subscriptions.EditSubscription("s1", name(10_000))
 	for what, err := range map[string]error{
-		"subscriptions": a.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "s1", Do: name(5000)}, {ID: "s2", Do: name(5000)}}),
-		"a token":       a.Tokens.PutToken(registry.Token{Name: strings.Repeat("t", 10_000)}),
+		"a subscription": large,
+		"a token":        a.Tokens.PutToken(registry.Token{Name: strings.Repeat("t", 10_000)}),
 	} {
 		if !errors.Is(err, registry.ErrTooLarge) {
 			t.Errorf("%s: %v", what, err)
@@ -139,7 +140,7 @@ func TestLargeCommand(t *testing.T) {
 	if list, err := a.Subscriptions.Subscriptions("", 9); len(list) > 0 || err != nil {
 		t.Errorf("%v %v", list, err)
 	}
-	if err := a.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "s1", Do: name(5000)}}); err != nil {
+	if _, err := a.Subscriptions.EditSubscription("s1", name(5000)); err != nil {
 		t.Error(err)
 	}
 	settle(t, a, b)

@@ -242,15 +242,14 @@ func (c *cluster) subscriptions(d *DB, n int) {
 	if c.random.IntN(4) == 0 {
 		state = registry.Ended
 	}
-	var edits []*registry.SubscriptionEdit
 	for i := range 3 {
-		edits = append(edits, &registry.SubscriptionEdit{ID: fmt.Sprint("s", (n+i)%5), Do: func(s *registry.Subscription, _ bool) error {
+		_, err := d.Subscriptions.EditSubscription(fmt.Sprint("s", (n+i)%5), func(s *registry.Subscription, _ bool) error {
 			s.State = state
 			s.Deliveries++
 			return nil
-		}})
+		})
+		c.must(err)
 	}
-	c.must(d.Subscriptions.EditSubscriptions(append(edits, edits[0])))
 }
 
 // leases makes sessions of two nodes join, live, and pass two leases to each other.
@@ -312,13 +311,13 @@ func (c *cluster) rules(d *DB, n int) {
 		e.Put = []registry.Rule{{ID: id, RuleSettings: registry.RuleSettings{Name: id}}}
 	}
 	c.must(d.Rules.EditRules(&e))
-	c.must(d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver(id), Do: func(s *registry.Subscription,
-		_ bool) error {
+	_, err := d.Subscriptions.EditSubscription(alertReceiver(id), func(s *registry.Subscription, _ bool) error {
 		if s.Drop = []uint64{s.Newest}; n%5 == 0 {
 			s.State = registry.Ended
 		}
 		return nil
-	}}}))
+	})
+	c.must(err)
 	if d.replica == nil && e.Remove == nil {
 		return // without a journal the caller sees to it that names are unique
 	}
@@ -495,11 +494,11 @@ func TestReplicasTogether(t *testing.T) {
 					q.Refreshes++
 					return nil
 				})
-				err2 := d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "s", Do: func(s *registry.Subscription, _ bool) error {
+				_, err2 := d.Subscriptions.EditSubscription("s", func(s *registry.Subscription, _ bool) error {
 					s.State = registry.Active
 					s.Deliveries++
 					return nil
-				}}})
+				})
 				_, err3 := d.Profiles.EditProfile("p", registry.Bounds{}, func(p *registry.Profile, _ bool) error {
 					p.Endpoint, p.Items = "e", append(p.Items, registry.Item{Query: "q"})
 					return nil

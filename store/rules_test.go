@@ -79,7 +79,7 @@ func TestRules(t *testing.T) {
 		t.Errorf("%v %v %v %v", rules, messages, err, fail)
 	}
 	end := func(s *registry.Subscription, _ bool) error { s.State = registry.Ended; return nil }
-	if err := d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver("b"), Do: end}}); err != nil {
+	if _, err := d.Subscriptions.EditSubscription(alertReceiver("b"), end); err != nil {
 		t.Fatal(err)
 	}
 	if messages, err := d.Subscriptions.Messages(alertReceiver("b"), 0, 10); err != nil || len(messages) != 0 {
@@ -160,11 +160,11 @@ func alertReceiver(receiver string) string { return alertTo(receiver, "").To[0].
 
 // dropAlert deletes a message.
 func (d *DB) dropAlert(receiver string, seq uint64) error {
-	return d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver(receiver),
-		Do: func(s *registry.Subscription, _ bool) error {
-			s.Drop = []uint64{seq}
-			return nil
-		}}})
+	_, err := d.Subscriptions.EditSubscription(alertReceiver(receiver), func(s *registry.Subscription, _ bool) error {
+		s.Drop = []uint64{seq}
+		return nil
+	})
+	return err
 }
 
 // A node that has lost the lease of the rules changes neither rules nor states, and queues no
@@ -326,7 +326,7 @@ func TestMessagesOfACaller(t *testing.T) {
 		func(s *registry.Subscription, _ bool) error { s.Drop = []uint64{s.Newest}; return nil },
 		func(s *registry.Subscription, _ bool) error { s.State = registry.Ended; return nil },
 	} {
-		if err := d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver("dead"), Do: end}}); err != nil {
+		if _, err := d.Subscriptions.EditSubscription(alertReceiver("dead"), end); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.Check(); err != nil {
@@ -358,7 +358,7 @@ func TestDropOfDeadLetters(t *testing.T) {
 		s.GaveUp++
 		return nil
 	}
-	if err := d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: alertReceiver("a"), Do: bury}}); err != nil {
+	if _, err := d.Subscriptions.EditSubscription(alertReceiver("a"), bury); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

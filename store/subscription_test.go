@@ -24,7 +24,7 @@ func active(s *registry.Subscription, _ bool) error {
 
 func TestCheckReadsSubscriptions(t *testing.T) {
 	d := open(t, t.TempDir(), Options{})
-	if err := d.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: active}}); err != nil {
+	if _, err := d.Subscriptions.EditSubscription("a", active); err != nil {
 		t.Fatal(err)
 	}
 	for name, v := range map[string]string{"broken": "{", "misplaced": `{"id":"b"}`} {

@@ -47,135 +47,96 @@ func (d *SubscriptionStore) Subscriptions(after string, limit int) (list []regis
 	return list, err
 }
 
-// EditSubscriptions applies all edits in order in one transaction. If it returns an
-// error, none of them takes effect.
-func (d *SubscriptionStore) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
+// EditSubscription calls edit with a stored subscription, or with one that has only its id, and stores what edit
+// makes of it. One that is left ended or without a state is deleted. edit may be called again with a subscription
+// that has changed since, so it has no effect but on its argument. Its error undoes the edit.
+func (d *SubscriptionStore) EditSubscription(id string, edit func(s *registry.Subscription,
+	found bool) error) (registry.Subscription, error) {
+	var e *subscriptionEdit
 	_, err := d.execute(func(tx *bbolt.Tx) (command, error) {
-		w := &subscriptionWrites{List: make([]subscriptionWrite, 0, len(edits))}
-		for _, e := range edits {
-			if err := w.edit(tx, e, d.disk.room); err != nil {
-				return nil, fmt.Errorf("subscription %s: %w", e.ID, err)
-			}
-		}
-		if len(w.List) == 0 {
-			return nil, errUnchanged
-		}
-		return w, nil
+		e = &subscriptionEdit{ID: id, now: registry.Subscription{ID: id}}
+		return e, e.prepare(tx, edit, d.disk.room)
 	})
-	return err
+	if err != nil {
+		return registry.Subscription{}, err
+	}
+	return e.now, nil
 }
 
-// A subscriptionWrite replaces a subscription, or deletes it if Value is nil.
-type subscriptionWrite struct {
+// A subscriptionEdit replaces a subscription, or deletes it if Value is nil. It is a command.
+type subscriptionEdit struct {
 	ID    string
 	Value json.RawMessage `json:",omitempty"`
 	Seen  revision        // of what was edited
 	Drop  []uint64        `json:",omitempty"` // messages that are deleted. All are, if the subscription is
+	now   registry.Subscription
 }
 
-// subscriptionWrites are the results of edits. Each id is in the list once. They are a command.
-type subscriptionWrites struct {
-	List []subscriptionWrite
-	at   map[string]int // index in List, by id
-}
-
-// edit runs one edit and adds its result.
-func (w *subscriptionWrites) edit(tx *bbolt.Tx, e *registry.SubscriptionEdit, room func() error) (err error) {
-	i, again := w.at[e.ID]
-	var v []byte
-	if again {
-		v = w.List[i].Value
-	} else {
-		v = tx.Bucket(bSubscriptions).Get([]byte(e.ID))
-	}
-	s := registry.Subscription{ID: e.ID}
-	if v != nil {
-		if s, err = parseSubscription(e.ID, v); err != nil {
+// prepare reads the subscription and edits it in memory.
+func (e *subscriptionEdit) prepare(tx *bbolt.Tx, edit func(s *registry.Subscription, found bool) error, room func() error) (err error) {
+	v := tx.Bucket(bSubscriptions).Get([]byte(e.ID))
+	if e.Seen = revisionOf(v); v != nil {
+		if e.now, err = parseSubscription(e.ID, v); err != nil {
 			return err
 		}
 	}
-	if e.Err = e.Do(&s, v != nil); e.Err != nil {
+	if err := edit(&e.now, v != nil); err != nil {
+		return err
+	}
+	s := &e.now
+	s.ID, e.Drop = e.ID, dropAlerts(tx, s)
+	if s.State == registry.Ended || s.State == "" {
 		return nil
 	}
-	s.ID = e.ID
-	var drop []uint64
-	if again {
-		drop = w.List[i].Drop
-	}
-	drop = dropAlerts(tx, &s, drop)
-	e.After = s
-	var value []byte
-	if s.State != registry.Ended && s.State != "" {
-		if v == nil {
-			if e.Err = room(); e.Err != nil {
-				return nil
-			}
-		}
-		if value, err = json.Marshal(s); err != nil {
+	if v == nil {
+		if err := room(); err != nil {
 			return err
 		}
 	}
-	if again {
-		w.List[i].Value, w.List[i].Drop = value, drop
-		return nil
-	}
-	if w.at == nil {
-		w.at = make(map[string]int, cap(w.List))
-	}
-	w.at[e.ID] = len(w.List)
-	w.List = append(w.List, subscriptionWrite{ID: e.ID, Seen: revisionOf(v), Value: value, Drop: drop})
-	return nil
+	e.Value, err = json.Marshal(s)
+	return err
 }
 
-func (w *subscriptionWrites) kind() byte { return kindSubscriptions }
+func (e *subscriptionEdit) kind() byte { return kindSubscription }
 
-func (w *subscriptionWrites) frees() bool {
-	return !slices.ContainsFunc(w.List, func(x subscriptionWrite) bool { return x.Value != nil })
-}
+func (e *subscriptionEdit) frees() bool { return e.Value == nil }
 
-func (w *subscriptionWrites) Resume(tx *bbolt.Tx) error {
-	for i := range w.List {
-		if x := &w.List[i]; revisionOf(tx.Bucket(bSubscriptions).Get([]byte(x.ID))) != x.Seen {
-			return errMoved
-		}
+func (e *subscriptionEdit) Resume(tx *bbolt.Tx) error {
+	if revisionOf(tx.Bucket(bSubscriptions).Get([]byte(e.ID))) != e.Seen {
+		return errMoved
 	}
 	return nil
 }
 
-func (w *subscriptionWrites) Apply(tx *bbolt.Tx) (err error) {
+func (e *subscriptionEdit) Apply(tx *bbolt.Tx) (err error) {
+	if strings.HasPrefix(e.ID, registry.AlertPrefix) {
+		err = e.dropAlerts(tx)
+	}
 	b := tx.Bucket(bSubscriptions)
-	for _, x := range w.List {
-		if strings.HasPrefix(x.ID, registry.AlertPrefix) {
-			err = x.dropAlerts(tx)
-		}
-		if x.Value == nil {
-			err = errors.Join(err, b.Delete([]byte(x.ID)))
-		} else {
-			err = errors.Join(err, b.Put([]byte(x.ID), x.Value))
-		}
-		if err != nil {
-			return fmt.Errorf("subscription %s: %w", x.ID, err)
-		}
+	if e.Value == nil {
+		return errors.Join(err, b.Delete([]byte(e.ID)))
 	}
-	return nil
+	return errors.Join(err, b.Put([]byte(e.ID), e.Value))
 }
+
+func (e *subscriptionEdit) touch(o *others) { o.subscriptions.add(e.ID) }
 
 // dropAlerts deletes messages to a receiver of alerts, and stores how many bytes wait for it.
-func (x *subscriptionWrite) dropAlerts(tx *bbolt.Tx) error {
-	alerts, text := tx.Bucket(bAlerts), []byte(x.Value)
+func (e *subscriptionEdit) dropAlerts(tx *bbolt.Tx) error {
+	alerts, text := tx.Bucket(bAlerts), []byte(e.Value)
 	var err error
 	if text == nil {
-		text = tx.Bucket(bSubscriptions).Get([]byte(x.ID))
-		err = deleteUntil(alerts, alertKey(x.ID, 0), alertKey(x.ID, math.MaxUint64))
+		text = tx.Bucket(bSubscriptions).Get([]byte(e.ID))
+		err = deleteUntil(alerts, alertKey(e.ID, 0), alertKey(e.ID, math.MaxUint64))
 	}
-	for _, seq := range x.Drop {
-		err = errors.Join(err, alerts.Delete(alertKey(x.ID, seq)))
+	for _, seq := range e.Drop {
+		err = errors.Join(err, alerts.Delete(alertKey(e.ID, seq)))
 	}
 	var s registry.Subscription
 	if err != nil || json.Unmarshal(text, &s) != nil {
 		return err // it is damaged, and dropped
 	}
-	if x.Value == nil {
+	if e.Value == nil {
 		s.Bytes = 0
 	}
 	return countBytes(tx, &s)
@@ -290,12 +251,6 @@ func (e *tokenEdit) Apply(tx *bbolt.Tx) error {
 }
 
 func (e *tokenEdit) touch(o *others) { o.tokens = true }
-
-func (w *subscriptionWrites) touch(o *others) {
-	for i := range w.List {
-		o.subscriptions.add(w.List[i].ID)
-	}
-}
 
 // Messages returns at most limit messages to a receiver after a number, oldest first, and fewer if
 // they are large.

@@ -108,11 +108,11 @@ type full struct {
 	readOnly *atomic.Bool
 }
 
-func (s full) EditSubscriptions(e []*registry.SubscriptionEdit) error {
+func (s full) EditSubscription(id string, do func(*registry.Subscription, bool) error) (registry.Subscription, error) {
 	if s.readOnly.Load() {
-		return registry.ErrReadOnly
+		return registry.Subscription{}, registry.ErrReadOnly
 	}
-	return s.SubscriptionStore.EditSubscriptions(e)
+	return s.SubscriptionStore.EditSubscription(id, do)
 }
 
 func newRig(t testing.TB) *rig {

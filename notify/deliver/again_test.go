@@ -18,18 +18,16 @@ type resubscribingStore struct {
 	note  func(*registry.Subscription)
 }
 
-func (s *resubscribingStore) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
-	err := s.table.EditSubscriptions(edits)
-	for _, e := range edits {
-		if s.note != nil && e.Err == nil && e.After.State == registry.Ended {
-			s.mu.Lock()
-			s.m[e.ID] = s.after
-			s.mu.Unlock()
-			s.note(&s.after)
-			s.note = nil
-		}
+func (s *resubscribingStore) EditSubscription(id string, do func(*registry.Subscription, bool) error) (registry.Subscription, error) {
+	x, err := s.table.EditSubscription(id, do)
+	if s.note != nil && err == nil && x.State == registry.Ended {
+		s.mu.Lock()
+		s.m[id] = s.after
+		s.mu.Unlock()
+		s.note(&s.after)
+		s.note = nil
 	}
-	return err
+	return x, err
 }
 
 // ending is a way whose subscriptions end with a call that has no Lease.

@@ -49,7 +49,7 @@ func (e *Engine) turn(ctx context.Context, x *subscriber, probe bool) outcome {
 		case errors.Is(err, ErrUnsupported):
 			return e.unsupported(ctx, x, &s, err)
 		case err == nil && step.Edit != nil:
-			after, err := e.writer.edit(x.id, existing(step.Edit))
+			after, err := e.edit(x.id, existing(step.Edit))
 			if err == nil && after.GaveUp > s.GaveUp {
 				e.count(nil, &s, &after)
 			}
@@ -93,7 +93,7 @@ func (e *Engine) unsupported(ctx context.Context, x *subscriber, s *registry.Sub
 	if s.Failures <= 0 {
 		e.opts.Logger.Error("a subscription cannot be served", "subscription", s.ID, "error", reason)
 	}
-	after, err := e.writer.edit(s.ID, existing(func(s *registry.Subscription) error {
+	after, err := e.edit(s.ID, existing(func(s *registry.Subscription) error {
 		failed(s, Reply{Sent: now, At: now, Err: reason}, unsupportedRetry)
 		return nil
 	}))
@@ -206,7 +206,7 @@ func (e *Engine) count(r *Reply, before, after *registry.Subscription) {
 // that the callback is not called twice.
 func (e *Engine) record(ctx context.Context, id string, do func(*registry.Subscription, bool) error) (registry.Subscription, error) {
 	for {
-		s, err := e.writer.edit(id, do)
+		s, err := e.edit(id, do)
 		if !errors.Is(err, registry.ErrReadOnly) {
 			return s, err
 		}

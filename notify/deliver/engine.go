@@ -126,8 +126,8 @@ func (o *Options) fill() {
 type Engine struct {
 	turns
 	client  *Client
-	writer  *writer
 	failed  chan error
+	ended   atomic.Bool
 	stats   struct{ sent, ok, failed atomic.Uint64 }
 	tallies map[tallied]*tally       // guarded by mu
 	triers  map[string]*rate.Limiter // by caller, guarded by mu
@@ -169,7 +169,6 @@ func New(o Options) (*Engine, error) {
 	for w := range o.Targets {
 		e.tally(tallied{way: w})
 	}
-	e.writer = newWriter(o.Store, e.fail)
 	e.client = newClient(&o, e.dialled)
 	for after := ""; ; {
 		page, err := o.Store.Subscriptions(after, 500)
@@ -189,9 +188,6 @@ func New(o Options) (*Engine, error) {
 // Run delivers until ctx ends. It returns after the last request has ended, with an
 // error if the store failed.
 func (e *Engine) Run(ctx context.Context) error {
-	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopWriting()
-	go e.writer.run(writing)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	all := e.opts.Waker.FollowAll()
@@ -215,8 +211,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	cancel()
 	e.running.Wait()
-	stopWriting() // after all replies are recorded
-	<-e.writer.ended
+	e.ended.Store(true) // after all replies are recorded
 	e.client.http.CloseIdleConnections()
 	if err == nil { // ctx may have ended at the same time
 		select {
@@ -237,7 +232,7 @@ func (e *Engine) fail(err error) {
 
 // Edit changes or creates a stored subscription and schedules it at once.
 func (e *Engine) Edit(id string, do func(s *registry.Subscription, found bool) error) (registry.Subscription, error) {
-	s, err := e.writer.edit(id, do)
+	s, err := e.edit(id, do)
 	if errors.Is(err, ErrStopped) {
 		return s, fmt.Errorf("%w: %w", err, &registry.Problem{Kind: registry.KindUnavailable, Detail: "the server is stopping"})
 	}

@@ -38,8 +38,6 @@ type table struct {
 	mu     sync.Mutex
 	m      map[string]registry.Subscription
 	broken error
-	writes int
-	most   int // edits in one write; 0: any number
 }
 
 func (s *table) Subscription(id string) (registry.Subscription, error) {
@@ -65,30 +63,22 @@ func (s *table) Subscriptions(after string, limit int) (list []registry.Subscrip
 	return list, nil
 }
 
-func (s *table) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
+func (s *table) EditSubscription(id string, do func(*registry.Subscription, bool) error) (registry.Subscription, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.broken != nil {
-		return s.broken
+	x, found := s.m[id]
+	if x.ID = id; s.broken != nil {
+		return x, s.broken
 	}
-	if s.most > 0 && len(edits) > s.most {
-		return fmt.Errorf("%w: %d edits", registry.ErrTooLarge, len(edits))
+	if err := do(&x, found); err != nil {
+		return x, err
 	}
-	s.writes++
-	for _, e := range edits {
-		x, found := s.m[e.ID]
-		x.ID = e.ID
-		if e.Err = e.Do(&x, found); e.Err != nil {
-			continue
-		}
-		e.After = x
-		if x.State == registry.Ended || x.State == "" {
-			delete(s.m, e.ID)
-		} else {
-			s.m[e.ID] = x
-		}
+	if x.State == registry.Ended || x.State == "" {
+		delete(s.m, id)
+	} else {
+		s.m[id] = x
 	}
-	return nil
+	return x, nil
 }
 
 // A counter is a sender that makes as many calls as a subscription's Lease says.
@@ -303,50 +293,6 @@ func TestBusyHostStandsAside(t *testing.T) {
 	until(t, "the bad ones", func() bool { return s.Stats().Taken == 60 })
 }
 
-// Edits of many share transactions: what comes while one is written is written
-// with the next.
-func TestGroupedEdits(t *testing.T) {
-	const edits = 500
-	held := &heldTable{table: table{m: map[string]registry.Subscription{}}, release: make(chan struct{})}
-	s := newTestEngine(t, func(o *Options) { o.Store = held })
-	release := sync.OnceFunc(func() { close(held.release) })
-	t.Cleanup(release)
-	var wg sync.WaitGroup
-	for i := range edits {
-		wg.Go(func() {
-			if _, err := s.Edit(fmt.Sprint(i), func(x *registry.Subscription, _ bool) error {
-				*x = pendingCalls(x.ID, "http://127.0.0.1:1/", 0)
-				return nil
-			}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	until(t, "all but those in the first transaction", func() bool { return len(s.writer.in)+int(held.first.Load()) == edits })
-	release()
-	wg.Wait()
-	s.stop()
-	if held.writes > 2 {
-		t.Errorf("%d transactions for %d edits, want at most 2", held.writes, edits)
-	}
-	if len(held.m) != edits {
-		t.Errorf("%d of %d are stored", len(held.m), edits)
-	}
-}
-
-// A heldTable does not write before it is released.
-type heldTable struct {
-	table
-	first   atomic.Int32 // the edits of the first transaction
-	release chan struct{}
-}
-
-func (h *heldTable) EditSubscriptions(e []*registry.SubscriptionEdit) error {
-	h.first.CompareAndSwap(0, int32(len(e)))
-	<-h.release
-	return h.table.EditSubscriptions(e)
-}
-
 // A store that fails ends Run: what cannot be entered must not be sent again and
 // again.
 func TestBrokenStore(t *testing.T) {
@@ -444,34 +390,6 @@ func TestPauses(t *testing.T) {
 	schedule.judge(&s, &Call{Since: at}, Reply{At: at, Status: 200})
 	if s.Failures != 0 || s.NextTry != nil || s.LastError != "" || s.FailingSince != nil || s.Deliveries != 1 {
 		t.Errorf("after success: %+v", s)
-	}
-}
-
-// Edits that are too large for one transaction are written by several. One that is too large by
-// itself fails alone.
-func TestLargeWrite(t *testing.T) {
-	s := &table{m: map[string]registry.Subscription{}, most: 3}
-	w := newWriter(s, func(err error) { t.Errorf("the engine ended: %v", err) })
-	var batch []*waitingEdit
-	for i := range 20 {
-		keep := func(s *registry.Subscription, _ bool) error { s.State = registry.Active; return nil }
-		batch = append(batch, &waitingEdit{registry.SubscriptionEdit{ID: fmt.Sprint(i), Do: keep}, make(chan error, 1)})
-	}
-	w.write(batch)
-	for _, e := range batch {
-		if err := <-e.done; err != nil || e.After.State != registry.Active {
-			t.Errorf("%s: %+v %v", e.ID, e.After, err)
-		}
-	}
-	if len(s.m) != 20 || s.writes < 7 {
-		t.Errorf("%d subscriptions in %d writes", len(s.m), s.writes)
-	}
-	s.broken = registry.ErrTooLarge
-	w.write(batch[:2])
-	for _, e := range batch[:2] {
-		if err := <-e.done; !errors.Is(err, registry.ErrTooLarge) {
-			t.Errorf("%s: %v", e.ID, err)
-		}
 	}
 }
 

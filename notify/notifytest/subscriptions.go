@@ -54,39 +54,31 @@ func (m *Subscriptions) Subscriptions(after string, limit int) (list []registry.
 	return list, nil
 }
 
-// EditSubscriptions implements deliver.Store. Like a store with a journal, it may call Do more
+// EditSubscription implements deliver.Store. Like a store with a journal, it may call do more
 // than once: it always calls it twice.
-func (m *Subscriptions) EditSubscriptions(edits []*registry.SubscriptionEdit) error {
+func (m *Subscriptions) EditSubscription(id string, do func(*registry.Subscription, bool) error) (s registry.Subscription, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, e := range edits {
-		b, found := m.m[e.ID]
-		var s registry.Subscription
-		for range 2 {
-			s = registry.Subscription{ID: e.ID}
-			if found {
-				if err := json.Unmarshal(b, &s); err != nil {
-					return err
-				}
+	b, found := m.m[id]
+	for range 2 {
+		s = registry.Subscription{ID: id}
+		if found {
+			if err := json.Unmarshal(b, &s); err != nil {
+				return s, err
 			}
-			e.Err = e.Do(&s, found)
 		}
-		if e.Err != nil {
-			continue
-		}
-		s.ID = e.ID
-		e.After = s
-		if s.State == "" || s.State == registry.Ended {
-			delete(m.m, e.ID)
-			continue
-		}
-		b, err := json.Marshal(s)
-		if err != nil {
-			return err
-		}
-		m.m[e.ID] = b
+		err = do(&s, found)
 	}
-	return nil
+	if err != nil {
+		return registry.Subscription{}, err
+	}
+	s.ID = id
+	if s.State == "" || s.State == registry.Ended {
+		delete(m.m, id)
+		return s, nil
+	}
+	m.m[id], err = json.Marshal(s)
+	return s, err
 }
 
 // TestSubscriptions runs the conformance suite of deliver.Store. open returns an empty store
@@ -126,22 +118,16 @@ func full(id string) registry.Subscription {
 
 func put(t *testing.T, st deliver.Store, all ...registry.Subscription) {
 	t.Helper()
-	var edits []*registry.SubscriptionEdit
 	for _, s := range all {
-		edits = append(edits, &registry.SubscriptionEdit{ID: s.ID, Do: func(into *registry.Subscription, found bool) error {
+		_, err := st.EditSubscription(s.ID, func(into *registry.Subscription, found bool) error {
 			if found || into.ID != s.ID || into.State != "" {
 				return fmt.Errorf("found %t, %+v", found, *into)
 			}
 			*into = s
 			return nil
-		}})
-	}
-	if err := st.EditSubscriptions(edits); err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range edits {
-		if e.Err != nil {
-			t.Fatal(e.Err)
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -178,18 +164,18 @@ func subscriptionErrors(t *testing.T, st deliver.Store) {
 			return err
 		}
 	}
-	edits := []*registry.SubscriptionEdit{{ID: "a", Do: set("1", nil)}, {ID: "a", Do: set("2", no)}, {ID: "b", Do: set("3", no)},
-		{ID: "a", Do: set("4", nil)}}
-	if err := st.EditSubscriptions(edits); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []error{nil, no, no, nil} {
-		if !errors.Is(edits[i].Err, want) || want == nil && edits[i].Err != nil {
-			t.Errorf("edit %d: %v, want %v", i, edits[i].Err, want)
+	var after registry.Subscription
+	for i, e := range []struct {
+		id   string
+		want error
+	}{{"a", nil}, {"a", no}, {"b", no}, {"a", nil}} {
+		var err error
+		if after, err = st.EditSubscription(e.id, set(fmt.Sprint(i+1), e.want)); !errors.Is(err, e.want) || e.want == nil && err != nil {
+			t.Errorf("edit %d: %v, want %v", i, err, e.want)
 		}
 	}
-	if s, err := st.Subscription("a"); err != nil || s.Name != "n14" || edits[3].After.Name != "n14" {
-		t.Errorf("a is named %q (after the edit: %q), want n14: %v", s.Name, edits[3].After.Name, err)
+	if s, err := st.Subscription("a"); err != nil || s.Name != "n14" || after.Name != "n14" {
+		t.Errorf("a is named %q (after the edit: %q), want n14: %v", s.Name, after.Name, err)
 	}
 	if _, err := st.Subscription("b"); !errors.Is(err, registry.ErrNotFound) {
 		t.Errorf("b was made by an edit that failed: %v", err)
@@ -201,9 +187,10 @@ func subscriptionDeleted(t *testing.T, st deliver.Store) {
 	end := func(state registry.SubscriptionState) func(*registry.Subscription, bool) error {
 		return func(s *registry.Subscription, _ bool) error { s.State = state; return nil }
 	}
-	if err := st.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: end(registry.Ended)}, {ID: "b", Do: end("")},
-		{ID: "c", Do: end(registry.Ended)}}); err != nil {
-		t.Fatal(err)
+	for id, state := range map[string]registry.SubscriptionState{"a": registry.Ended, "b": "", "c": registry.Ended} {
+		if _, err := st.EditSubscription(id, end(state)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if list, err := st.Subscriptions("", 10); err != nil || len(list) != 0 {
 		t.Errorf("left are %d: %v", len(list), err)
@@ -247,11 +234,10 @@ func subscriptionsConcurrent(t *testing.T, st deliver.Store) {
 	for range 8 {
 		wg.Go(func() {
 			for range 10 {
-				err := st.EditSubscriptions([]*registry.SubscriptionEdit{{ID: "a", Do: func(s *registry.Subscription,
-					_ bool) error {
+				_, err := st.EditSubscription("a", func(s *registry.Subscription, _ bool) error {
 					s.Deliveries++
 					return nil
-				}}})
+				})
 				if err != nil {
 					t.Error(err)
 				}

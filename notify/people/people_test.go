@@ -452,9 +452,9 @@ func history(t *testing.T, g *rand.Rand, h *room, quiet registry.Quiet) {
 	s := registry.Subscription{ID: "nt_1", Way: registry.People, Caller: "app", Query: q, State: registry.Active, Cursor: st.Position,
 		To: &registry.Receiver{Kind: "matrix", Address: h.address(), Quiet: quiet}}
 	put := func(do func(*registry.Subscription) error) {
-		e := registry.SubscriptionEdit{ID: s.ID, Do: func(x *registry.Subscription, _ bool) error { return do(x) }}
-		if err := store.EditSubscriptions([]*registry.SubscriptionEdit{&e}); err != nil || e.Err != nil {
-			t.Fatal(err, e.Err)
+		_, err := store.EditSubscription(s.ID, func(x *registry.Subscription, _ bool) error { return do(x) })
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 	put(func(x *registry.Subscription) error { *x = s; return nil })

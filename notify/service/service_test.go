@@ -44,7 +44,9 @@ func (nothing) Subscription(string) (registry.Subscription, error) {
 	return registry.Subscription{}, registry.ErrNotFound
 }
 func (nothing) Subscriptions(string, int) ([]registry.Subscription, error) { return nil, nil }
-func (nothing) EditSubscriptions(list []*registry.SubscriptionEdit) error  { return nil }
+func (nothing) EditSubscription(string, func(*registry.Subscription, bool) error) (s registry.Subscription, err error) {
+	return s, nil
+}
 
 func engine(t *testing.T) *deliver.Engine {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -51,7 +52,7 @@ func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 	tb.Cleanup(func() { db.Close() })
 	const public = "http://fresh.example"
 	lease := time.Now().Add(time.Hour)
-	var edits []*registry.SubscriptionEdit
+	var making sync.WaitGroup
 	for i := range subscribers {
 		s := registry.Subscription{ID: fmt.Sprintf("ws_%06d", i), Way: registry.WebSub, Caller: "shop", Query: c.query, Topic: public +
 			"/v1/queries/" + c.query + "/results.srj",
@@ -60,11 +61,14 @@ func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 		if secret != "" {
 			s.Secrets = []registry.Secret{{Key: secret}}
 		}
-		edits = append(edits, &registry.SubscriptionEdit{ID: s.ID, Do: func(x *registry.Subscription, _ bool) error { *x = s; return nil }})
+		making.Go(func() {
+			_, err := db.Subscriptions.EditSubscription(s.ID, func(x *registry.Subscription, _ bool) error { *x = s; return nil })
+			if err != nil {
+				tb.Error(err)
+			}
+		})
 	}
-	if err := db.Subscriptions.EditSubscriptions(edits); err != nil {
-		tb.Fatal(err)
-	}
+	making.Wait()
 	guard, err := deliver.NewGuard([]string{"127.0.0.0/8"})
 	if err != nil {
 		tb.Fatal(err)

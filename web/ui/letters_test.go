@@ -19,11 +19,10 @@ type letterBox struct {
 }
 
 func (b letterBox) DropLetter(id, letter string) (registry.Subscription, error) {
-	return registry.Subscription{}, b.store.EditSubscriptions([]*registry.SubscriptionEdit{{ID: id,
-		Do: func(s *registry.Subscription, _ bool) error {
-			s.Dead = slices.DeleteFunc(s.Dead, func(d registry.DeadLetter) bool { return d.ID == letter })
-			return nil
-		}}})
+	return b.store.EditSubscription(id, func(s *registry.Subscription, _ bool) error {
+		s.Dead = slices.DeleteFunc(s.Dead, func(d registry.DeadLetter) bool { return d.ID == letter })
+		return nil
+	})
 }
 
 // "Drop all" drops the dead letters of the page before, also if another node that records the next

@@ -37,11 +37,10 @@ func (f followers) Act(id, verb string) (registry.Subscription, error) {
 	}
 	state := map[string]registry.SubscriptionState{"pause": registry.SubscriptionPaused, "resume": registry.Active,
 		"drop": registry.Ended}[verb]
-	err := f.store.EditSubscriptions([]*registry.SubscriptionEdit{{ID: id, Do: func(s *registry.Subscription, _ bool) error {
+	return f.store.EditSubscription(id, func(s *registry.Subscription, _ bool) error {
 		s.State, s.Failures = state, 0
 		return nil
-	}}})
-	return registry.Subscription{}, err
+	})
 }
 
 // managed is a rig with every part that the administration pages show.
@@ -385,11 +384,11 @@ func TestRegisterPage(t *testing.T) {
 func (r *rig) follower(s registry.Subscription) {
 	r.t.Helper()
 	s.CreatedAt = time.Now()
-	if err := r.store.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: s.ID, Do: func(x *registry.Subscription,
-		_ bool) error {
+	_, err := r.store.Subscriptions.EditSubscription(s.ID, func(x *registry.Subscription, _ bool) error {
 		*x = s
 		return nil
-	}}}); err != nil {
+	})
+	if err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -22,10 +22,10 @@ func TestLeftOut(t *testing.T) {
 	}
 	defer db.Close()
 	for id, way := range map[string]registry.Way{"wh_1": registry.Webhook, "nt_1": registry.People, "al_1": registry.Alerts} {
-		err := db.Subscriptions.EditSubscriptions([]*registry.SubscriptionEdit{{ID: id, Do: func(s *registry.Subscription, _ bool) error {
+		_, err := db.Subscriptions.EditSubscription(id, func(s *registry.Subscription, _ bool) error {
 			*s = registry.Subscription{ID: id, Way: way, State: registry.Active}
 			return nil
-		}}})
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
