@@ -82,7 +82,8 @@ func TestCloseCodes(t *testing.T) {
 		{"too large in fragments", func(o *notify.Options) { o.Limits.Message = 1000 }, fragments(20, 100), 1009},
 		{"too many pings", few, frames(strings.Repeat("\x89\x80abcd", 20)), 4003},
 		{"too many pongs", few, frames(strings.Repeat("\x8a\x81abcd!", 20)), 4003},
-		{"too many fragments", few, frames("\x01\x80abcd" + strings.Repeat("\x00\x80abcd", 20)), 4003},
+		{"too many fragments", func(o *notify.Options) { o.Limits.Message = 1000 },
+			frames("\x01\x80abcd" + strings.Repeat("\x00\x80abcd", 400)), 4003},
 		{"too often", func(o *notify.Options) { o.Limits.Rate, o.Limits.Burst = 1, 5 },
 			say(strings.Split(`{"type":"init"}`+strings.Repeat("\n"+`{"type":"ping"}`, 8), "\n")...), 4003},
 		{"draining", nil, func(r *rig, p *peer) {

@@ -80,7 +80,7 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way
 	}
 	c := &Conn{srv: s, ws: ws, wire: h.wire, read: make(chan struct{}), place: place,
 		limiter: rate.NewLimiter(rate.Limit(s.opts.Limits.Rate), s.opts.Limits.Burst)}
-	c.wire.limiter = c.limiter
+	c.wire.most = 2 * s.opts.Limits.Message
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.out = gathering{wire: c.wire, ctx: c.ctx, pool: &s.buffers, fail: c.end}
 	c.protocol = speak(c)
@@ -129,12 +129,7 @@ func (c *Conn) serve(rejection error) {
 	c.place.Join(c)
 	err := rejection
 	for err == nil {
-		c.wire.alive()
-		if err = c.wire.await(); err != nil {
-			err = readError(err)
-		} else if !c.wire.pongs() {
-			err = c.receive()
-		}
+		err = c.receive()
 	}
 	c.end(err)
 	io.Copy(io.Discard, c.wire) // what the client still sends
@@ -288,15 +283,20 @@ func (c *Conn) closeGracefully(end error) {
 func (c *Conn) watchReads() {
 	c.ws.SetReadLimit(c.srv.opts.Limits.Message)
 	c.ws.SetCloseHandler(func(int, string) error { return nil })
-	c.ws.SetPongHandler(func(string) error {
-		c.wire.alive()
-		return nil
-	})
+	c.ws.SetPongHandler(func(string) error { return c.control() })
 	answer := c.ws.PingHandler()
 	c.ws.SetPingHandler(func(data string) error {
-		c.wire.alive()
+		if err := c.control(); err != nil {
+			return err
+		}
 		return answer(data)
 	})
+}
+
+// control counts a control frame of the client as a message.
+func (c *Conn) control() error {
+	c.wire.alive()
+	return c.Allow()
 }
 
 // readFrame reads one text frame.
@@ -323,6 +323,8 @@ func readFrame(conn *websocket.Conn) ([]byte, error) {
 func readError(err error) error {
 	var closed *websocket.CloseError
 	switch {
+	case errors.As(err, new(*closing)):
+		return err
 	case errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure:
 		return &closing{closed.Code, ""} // echo the client's code
 	case errors.Is(err, websocket.ErrReadLimit):

@@ -10,30 +10,23 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gorilla/websocket"
-	"golang.org/x/time/rate"
-
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/loan"
 )
-
-// readBuffer is the size of a connection's read buffer. Larger frames are read past
-// it. The library accepts none of 256 bytes or less.
-const readBuffer = 288
 
 // A wire is a client's connection with bounded writes. If nothing can be written for the
 // timeout, the reader is too slow: the wire calls onSlow and allows the same time
 // again for the rest of the frame, so that a close code can follow and be read.
 type wire struct {
 	net.Conn
-	in     *bufio.Reader // what has been read and not been used yet
 	timing *notify.Timing
 	onSlow func()        // called once when slow is set
 	slow   atomic.Bool   // a write was blocked for the timeout
 	lags   atomic.Uint64 // number of slow writes
 
-	frames  frames        // of the client; used by its reader
-	limiter *rate.Limiter // of them, nil: not counted
+	most  int64 // bytes of the client until the end of a message, the heads of its frames included; 0: any number
+	left  int64 // of them; used by the reader, as is drops
+	drops bool  // what comes is only read to be discarded
 
 	mu    sync.Mutex // one message after the other
 	until time.Time  // the write deadline, guarded by mu
@@ -43,17 +36,18 @@ type wire struct {
 const lag = loan.Lag
 
 func newWire(c net.Conn, t *notify.Timing, onSlow func()) *wire {
-	w := &wire{Conn: c, timing: t, onSlow: onSlow}
-	w.in = bufio.NewReaderSize(w, readBuffer)
-	return w
+	return &wire{Conn: c, timing: t, onSlow: onSlow}
 }
 
-// Read reads from the client. The error is errFrames once there are too many small
-// frames; later input can be read to be discarded.
+// errFrames reports that a message consists of many frames with hardly any content, which the library does not bound.
+var errFrames = errors.New("too many frames")
+
+// Read reads from the client. The error is errFrames once a message takes too many bytes; later input can be read to
+// be discarded.
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
-	if small := w.frames.count(p[:n]); small > 0 && w.limiter != nil && !w.limiter.AllowN(time.Now(), small) {
-		w.limiter = nil
+	if w.left -= int64(n); w.left < 0 && w.most > 0 && !w.drops {
+		w.drops = true
 		return 0, errFrames
 	}
 	return n, err
@@ -109,32 +103,11 @@ func (w *wire) piece(p []byte) (int, error) {
 	return n + m, err
 }
 
-// await waits until the client sends something, on a smaller stack than the library does.
-func (w *wire) await() error {
-	_, err := w.in.Peek(1)
-	return err
+// alive extends the read deadline, and the number of bytes that may come until the next call.
+func (w *wire) alive() {
+	w.left = w.most
+	w.SetReadDeadline(time.Now().Add(w.timing.Read))
 }
-
-// pongs discards answers to pings, which are nearly all input of an idle client. It reports
-// whether there is no other input.
-func (w *wire) pongs() (only bool) {
-	const pong, masked, mask = 0x80 | websocket.PongMessage, 0x80, 4
-	for w.in.Buffered() > 0 {
-		b, err := w.in.Peek(2)
-		size := 0
-		if err == nil {
-			size = int(b[1] &^ masked)
-		}
-		if err != nil || b[0] != pong || b[1]&masked == 0 || w.in.Buffered() < 2+mask+size {
-			return false // the library reads it, or complains
-		}
-		w.in.Discard(2 + mask + size)
-	}
-	return true
-}
-
-// alive extends the read deadline.
-func (w *wire) alive() { w.SetReadDeadline(time.Now().Add(w.timing.Read)) }
 
 // SetWriteDeadline does nothing, because the wire sets its own write deadlines.
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
@@ -156,8 +129,5 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	h.wire = newWire(c, h.timing, h.onSlow)
-	if rw.Reader.Buffered() == 0 { // otherwise the upgrader refuses
-		rw.Reader = h.wire.in
-	}
 	return h.wire, rw, nil
 }
