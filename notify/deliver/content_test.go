@@ -3,7 +3,6 @@ package deliver
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -55,16 +54,14 @@ func TestContentsShare(t *testing.T) {
 	if c.bytes != 0 {
 		t.Errorf("%d bytes are counted as under way", c.bytes)
 	}
-	runtime.GC()
-	runtime.GC()
-	if c.shared["/t"].content.Value() != nil {
+	if len(c.shared) > 0 {
 		t.Error("content without a delivery is kept in memory")
 	}
 }
 
-// Above the budget only what is under way already, and what is small, goes.
+// Above the budget only what is under way already goes.
 func TestContentsBudget(t *testing.T) {
-	sizes := map[string]int{"/big": 600_000, "/other": 600_000, "/third": 600_000, "/small": 10}
+	sizes := map[string]int{"/big": 600_000, "/other": 600_000, "/third": 600_000}
 	c := &Contents{Budget: 1_000_000, Read: func(_ context.Context, topic string) (Content, error) {
 		return Content{Body: make([]byte, sizes[topic])}, nil
 	}}
@@ -72,11 +69,6 @@ func TestContentsBudget(t *testing.T) {
 		_, release, err := c.Get(context.Background(), topic, at(seq))
 		return release, err
 	}
-	small, err := get("/small", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	small()
 	a, err1 := get("/big", 1)
 	b, err2 := get("/other", 1)
 	if err1 != nil || err2 != nil {
@@ -90,11 +82,6 @@ func TestContentsBudget(t *testing.T) {
 		t.Errorf("one that is under way: %v", err)
 	}
 	again()
-	if small, err = get("/small", 2); err != nil {
-		t.Errorf("a small one: %v", err)
-	} else {
-		small()
-	}
 	a()
 	third, err := get("/third", 1)
 	if err != nil {
