@@ -85,14 +85,21 @@ func (s *Server) OpenEvent(query, as string, ev *StreamEvent, write func(*Stream
 func (s *Server) table(query string, at registry.Position, f *cursor.Filter) (*tableRows, error) {
 	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, filterKey(f)}
 	return s.tables.get(key, func() (*tableRows, error) {
-		st, res, err := s.results.current(query)
+		if !f.All() {
+			whole, err := s.table(query, at, nil)
+			if err != nil {
+				return nil, err
+			}
+			return tableOf(f, whole.res), nil
+		}
+		st, res, err := s.opts.Log.Current(query, true)
 		switch {
 		case err != nil:
 			return nil, err
 		case res == nil || st.Position != at:
 			return nil, ErrMoved
 		}
-		return tableOf(f, res), nil
+		return tableOf(nil, res), nil
 	}, weighTable)
 }
 

@@ -19,10 +19,9 @@ import (
 type Server struct {
 	listing // of what connected clients follow
 
-	opts    Options
-	results *results
-	pages   onceCache[documentKey, []registry.Change]
-	tables  onceCache[documentKey, *tableRows]
+	opts   Options
+	pages  onceCache[documentKey, []registry.Change]
+	tables onceCache[documentKey, *tableRows]
 
 	documents *Documents
 	folds     chan struct{} // see foldPlaces
@@ -51,9 +50,8 @@ type Server struct {
 func NewServer(o Options) *Server {
 	o.fill()
 	s := &Server{
-		opts:    o,
-		results: newResults(o.Log),
-		tables:  onceCache[documentKey, *tableRows]{capacity: keepTables},
+		opts:   o,
+		tables: onceCache[documentKey, *tableRows]{capacity: keepTables},
 
 		documents: NewDocuments(),
 		folds:     foldPlaces(),
@@ -73,13 +71,18 @@ func NewServer(o Options) *Server {
 // Proved returns until when a feed proves the result of a query, zero if it does not.
 func (s *Server) Proved(query string) time.Time { return s.opts.Proved(query) }
 
-// Current implements Log. Callers that ask for the same result share one copy while
-// any of them uses it, so many slow readers of a large result need the memory of one.
+// Current implements Log. Callers that ask for the same result share one copy, so many slow
+// readers of a large result need the memory of one.
 func (s *Server) Current(query string, withResult bool) (registry.Status, *diff.Result, error) {
-	if !withResult {
-		return s.opts.Log.Current(query, false)
+	st, _, err := s.opts.Log.Current(query, false)
+	if err != nil || !withResult || st.Position.Seq == 0 {
+		return st, nil, err
 	}
-	return s.results.current(query)
+	rows, err := s.table(query, st.Position, nil)
+	if err != nil { // there is another result since
+		return s.opts.Log.Current(query, true)
+	}
+	return st, rows.res, nil
 }
 
 // After implements Log. Callers that ask for the same page share one copy, which must

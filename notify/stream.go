@@ -320,7 +320,7 @@ func (t *stream) replace(gap string) error {
 			return err
 		}
 	}
-	st, res, err := t.s.results.current(t.cursor.Query)
+	st, res, err := t.s.Current(t.cursor.Query, true)
 	if err != nil {
 		return err
 	}
