@@ -33,8 +33,8 @@ func (p *queues) forecast(c *item) (f Forecast) {
 		_, cost := p.standing(c)
 		f.Eligible, f.Slots = true, p.covers(cost, c, c.in)
 	default:
-		if c.slot > 0 {
-			f.Slots = c.slot - min(c.slot, p.slot) + 1
+		if at := uint64(c.slot.number); c.slot.at > 0 {
+			f.Slots = at - min(at, p.slot) + 1
 		}
 		if c.waits.at > 0 {
 			f.At = time.Unix(0, c.waits.number)

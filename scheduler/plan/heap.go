@@ -1,5 +1,11 @@
 package plan
 
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
 // A heap has items in the order of a number, the smallest first. Each item knows its
 // place, so it can be moved and removed.
 type heap struct {
@@ -68,5 +74,15 @@ func (h *heap) move(i int, c *item) {
 	put(i, c)
 }
 
-// waiting returns an empty heap of queries that wait for a time.
-func waiting() heap { return heap{by: func(c *item) *placed { return &c.waits }} }
+// next lists up to most items, by number and then by id.
+func (h *heap) next(most int) []*item {
+	list := slices.SortedFunc(slices.Values(h.list), func(a, b *item) int {
+		return cmp.Or(cmp.Compare(h.by(a).number, h.by(b).number), strings.Compare(a.Query.ID, b.Query.ID))
+	})
+	return list[:min(most, len(list))]
+}
+
+// waiting returns empty heaps of queries that wait for a slot, and for a time.
+func waiting() (slots, times heap) {
+	return heap{by: func(c *item) *placed { return &c.slot }}, heap{by: func(c *item) *placed { return &c.waits }}
+}

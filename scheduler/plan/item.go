@@ -44,8 +44,7 @@ type item struct {
 
 	tier    string // "" = not eligible
 	asked   uint64 // Query.Refreshes
-	slot    uint64 // slot for which it waits, 0 = none
-	seat    int32  // position on the page of its slot
+	slot    placed // for which it waits
 	at      int32  // in order.added, from 1, 0 = not there
 	place   int32  // in the roster, from 1, 0 = not there; a query that is there but not in an order rests
 	waits   placed // for a time, in nanoseconds since the epoch

@@ -17,39 +17,18 @@ import (
 
 // TestWaiting compares the queues of items that wait for times and slots with a map.
 func TestWaiting(t *testing.T) {
-	type room struct {
-		set  func(*item, int64)
-		drop func(*item)
-		due  func(int64) []*item
-		next func(int) []*item // nil if no test calls it
-	}
-	rooms := map[string]func() room{
-		"times": func() room {
-			q := waiting()
-			return room{set: q.set, drop: q.drop, due: func(at int64) (list []*item) {
-				for c := q.first(); c != nil && c.waits.number <= at; c = q.first() {
-					q.drop(c)
-					list = append(list, c)
-				}
-				return list
-			}}
-		},
-		"slots": func() room {
-			a := &slotQueue{}
-			return room{
-				set:  func(c *item, at int64) { a.set(c, uint64(at)) },
-				drop: a.drop, next: a.next,
-				due: func(at int64) (list []*item) {
-					a.due(uint64(at), func(c *item) { list = append(list, c) })
-					return list
-				},
-			}
-		},
-	}
-	for name, open := range rooms {
+	slots, times := waiting()
+	for name, empty := range map[string]heap{"slots": slots, "times": times} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				q := open()
+				q := empty
+				due := func(at int64) (list []*item) {
+					for c := q.first(); c != nil && q.by(c).number <= at; c = q.first() {
+						q.drop(c)
+						list = append(list, c)
+					}
+					return list
+				}
 				want := map[*item]int64{}
 				all := make([]*item, 20)
 				for i := range all {
@@ -63,7 +42,7 @@ func TestWaiting(t *testing.T) {
 						delete(want, c)
 					case 1:
 						until := rapid.Int64Range(1, 30).Draw(t, "until")
-						for _, c := range q.due(until) {
+						for _, c := range due(until) {
 							if at, waits := want[c]; !waits || at > until {
 								t.Fatalf("woken at %d, waits until %d", until, at)
 							}
@@ -78,9 +57,6 @@ func TestWaiting(t *testing.T) {
 						want[c] = rapid.Int64Range(1, 30).Draw(t, "at")
 						q.set(c, want[c])
 					}
-					if q.next == nil {
-						continue
-					}
 					soonest := slices.SortedFunc(maps.Keys(want), func(a, b *item) int {
 						return cmp.Or(cmp.Compare(want[a], want[b]), cmp.Compare(a.Prefix, b.Prefix))
 					})
@@ -89,7 +65,7 @@ func TestWaiting(t *testing.T) {
 						t.Fatalf("the next %d of %v are %v", n, soonest, got)
 					}
 				}
-				if n := len(q.due(31)); n != len(want) {
+				if n := len(due(31)); n != len(want) {
 					t.Fatalf("%d wait, want %d", n, len(want))
 				}
 			})

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -22,8 +23,8 @@ type queues struct {
 	fresh      order         // new queries
 	ranked     order
 	roster     roster // of the ranked queries, if the policy is a Ranker
-	slots      slotQueue
-	times      heap   // of the queries that wait for a time
+	slots      heap   // of the queries that wait for a slot
+	times      heap   // of those that wait for a time
 	slot       uint64 // the running slot, or the next one
 	now        time.Time
 	looked     time.Time     // when Advance last looked at times
@@ -42,7 +43,7 @@ func (p *queues) settle(c *item) {
 	}
 	p.noteProved(c, c.why == proved)
 	if v.slot > 0 {
-		p.slots.set(c, v.slot)
+		p.slots.set(c, int64(min(v.slot, math.MaxInt64)))
 	}
 	if !v.at.IsZero() {
 		// Times in nanoseconds end in 2262, so a longer wait is cut short: the query
@@ -132,7 +133,9 @@ func (p *queues) Advance(now time.Time) {
 		p.lift(c)
 		p.settle(c)
 	}
-	p.slots.due(p.slot, again)
+	for c := p.slots.first(); c != nil && uint64(c.slot.number) <= p.slot; c = p.slots.first() {
+		again(c)
+	}
 	for c := p.times.first(); c != nil && c.waits.number <= now.UnixNano(); c = p.times.first() {
 		again(c)
 	}

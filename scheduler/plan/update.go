@@ -162,9 +162,10 @@ func (p *Planner) SetPolicy(next policy.Policy, r Rule, budget time.Duration) {
 
 // scatter lifts all queries.
 func (p *Planner) scatter() {
-	p.asked, p.fresh, p.ranked, p.slots, p.times, p.memory, p.roster = order{}, order{}, order{}, slotQueue{}, waiting(), nil, roster{}
+	p.asked, p.fresh, p.ranked, p.memory, p.roster = order{}, order{}, order{}, nil, roster{}
+	p.slots, p.times = waiting()
 	for _, c := range p.order {
-		c.in, c.at, c.place, c.slot, c.waits = nil, 0, 0, 0, placed{}
+		c.in, c.at, c.place, c.slot, c.waits = nil, 0, 0, placed{}, placed{}
 		p.noteProved(c, false)
 	}
 }
