@@ -1,8 +1,6 @@
 package notify
 
 import (
-	"errors"
-
 	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
@@ -31,25 +29,8 @@ func (c *capturesCursor) newest(log Captures) error {
 	if err != nil {
 		return err
 	}
-	c.pos = s.Position
-	for { // expiries may follow the newest capture
-		list, err := log.Ends(c.profile, c.pos.Epoch, c.end, cursor.PageSize)
-		if err != nil {
-			var gap *registry.GapError
-			if errors.As(err, &gap) && gap.Reason == registry.TooOld {
-				if c.end, err = log.EndOf(c.profile, c.pos); err == nil {
-					continue
-				}
-			}
-			return err
-		}
-		if len(list) == 0 {
-			return nil
-		}
-		for i := range list {
-			c.passed(&list[i])
-		}
-	}
+	c.pos, c.end = s.Position, s.Seq+s.Expired // expiries may follow the newest capture
+	return nil
 }
 
 // next reads the ends that follow.
