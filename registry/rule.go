@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -226,17 +227,18 @@ type RuleState struct {
 	Problem   string    `json:"problem,omitempty"`   // why the rule cannot be evaluated
 	Ended     bool      `json:"ended,omitempty"`     // its query is gone
 
-	// Alerts are by the fingerprint of their labels. An alert is replaced, never changed, so states
-	// can share alerts.
-	Alerts map[string]*Alert `json:"-"`
+	Alerts map[string]*Alert `json:"-"` // by the fingerprint of their labels
 	Events []RuleEvent       `json:"-"` // the newest ones, oldest first
 }
 
 // Clone returns a copy that can be changed.
 func (s *RuleState) Clone() *RuleState {
 	c := *s
-	if c.Alerts = maps.Clone(s.Alerts); c.Alerts == nil {
-		c.Alerts = map[string]*Alert{}
+	c.Alerts = make(map[string]*Alert, len(s.Alerts))
+	for key, was := range s.Alerts {
+		a := *was
+		a.Rows = maps.Clone(was.Rows)
+		c.Alerts[key] = &a
 	}
 	c.Events = slices.Clone(s.Events)
 	return &c
@@ -266,7 +268,7 @@ func (s *RuleState) Since(before *RuleState) *RuleChange {
 	s.Version = before.Version + 1
 	c := &RuleChange{RuleState: *s, Alerts: map[string]*Alert{}, Kept: len(s.Events)}
 	for key, a := range s.Alerts {
-		if before.Alerts[key] != a {
+		if !reflect.DeepEqual(before.Alerts[key], a) {
 			c.Alerts[key] = a
 		}
 	}

@@ -121,7 +121,6 @@ func NeedsResult(s *registry.RuleState) bool { return s.Problem != "" && !s.Ende
 type fold struct {
 	*Program
 	state          *registry.RuleState
-	own            map[string]bool // alerts that this step has copied or made
 	time           time.Time
 	changed        bool
 	ending         bool
@@ -172,7 +171,7 @@ func (f *fold) enter(key string, labels map[string]string) *registry.Alert {
 	}
 	maps.DeleteFunc(labels, func(name, _ string) bool { return f.common[name] != "" })
 	a := &registry.Alert{Labels: labels}
-	f.state.Alerts[key], f.own[key] = a, true
+	f.state.Alerts[key] = a
 	return a
 }
 
@@ -186,21 +185,18 @@ func (f *fold) settle() (events []registry.RuleEvent) {
 	if s.Problem != "" && !f.ending { // as if it were stale
 		return nil
 	}
-	if f.own == nil {
-		f.own = map[string]bool{}
-	}
 	if f.kind != byRow && !f.ending && f.met(nil) {
 		labels := f.labelled(func(string) string { return "" })
 		single := fingerprint(labels)
-		a := f.alert(single)
+		a := s.Alerts[single]
 		if a == nil {
 			a = f.enter(single, labels)
 		}
 		a.Summary = cut(f.summary.fill(f.number), mostSummary)
 	}
-	for _, key := range f.moving() {
-		was := s.Alerts[key].State
-		a := f.alert(key)
+	for _, key := range slices.Sorted(maps.Keys(s.Alerts)) {
+		a := s.Alerts[key]
+		was := a.State
 		if f.step(a); a.State != was {
 			events = append(events, f.event(key, a))
 		}
@@ -211,20 +207,6 @@ func (f *fold) settle() (events []registry.RuleEvent) {
 	s.Events = newest(append(s.Events, events...))
 	s.Happened += uint64(len(events))
 	return events
-}
-
-// moving returns the alerts that a step changes, in order.
-func (f *fold) moving() (keys []string) {
-	for key, a := range f.state.Alerts {
-		next, fired := *a, f.state.Fired
-		f.step(&next)
-		f.state.Fired = fired
-		if next.State != a.State || !next.Unmet.Equal(a.Unmet) {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // newest returns the last events, as many as a state has room for.
@@ -242,15 +224,12 @@ func newest(events []registry.RuleEvent) []registry.RuleEvent {
 // SetForward moves the times of alerts with a clock that was set, so that the time that has passed
 // for them stays.
 func SetForward(s *registry.RuleState, by time.Duration) {
-	s.Alerts = maps.Clone(s.Alerts)
-	for key, was := range s.Alerts {
-		a := *was
+	for _, a := range s.Alerts {
 		for _, t := range []*time.Time{&a.Since, &a.FiredAt, &a.Unmet} {
 			if !t.IsZero() {
 				*t = t.Add(by)
 			}
 		}
-		s.Alerts[key] = &a
 	}
 }
 

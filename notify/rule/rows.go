@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -17,49 +16,24 @@ import (
 // rows takes the rows of a change, or those of a whole result. If too many meet the condition, the
 // alerts stay as they are.
 func (f *fold) rows(d *diff.Delta, whole bool) {
-	before := f.state.Alerts
-	f.state.Alerts, f.own = maps.Clone(before), map[string]bool{}
+	before := f.state.Clone().Alerts
 	if whole || d.Form == diff.Ask {
-		for key := range before {
-			f.alert(key).Rows = nil
+		for _, a := range f.state.Alerts {
+			a.Rows = nil
 		}
 	} else {
 		f.take(d)
 	}
 	if f.put(d); f.state.Problem != "" {
 		f.state.Alerts = before
-		return
 	}
-	for key := range f.own {
-		if was := before[key]; was != nil && sameRows(was, f.state.Alerts[key]) {
-			f.state.Alerts[key] = was
-			delete(f.own, key)
-		}
-	}
-}
-
-func sameRows(a, b *registry.Alert) bool {
-	return a.Summary == b.Summary && a.First == b.First && maps.Equal(a.Rows, b.Rows)
-}
-
-// alert returns an alert that may be changed, nil if there is none.
-func (f *fold) alert(key string) *registry.Alert {
-	a := f.state.Alerts[key]
-	if a == nil || f.own[key] {
-		return a
-	}
-	f.own[key] = true
-	copied := *a
-	copied.Rows = maps.Clone(a.Rows)
-	f.state.Alerts[key] = &copied
-	return &copied
 }
 
 // take removes the rows that a change removes.
 func (f *fold) take(d *diff.Delta) {
 	for _, row := range d.Removed {
 		key, _, met := f.match(d.Form, d.OldVars, row)
-		if a := f.alert(key); met && a != nil {
+		if a := f.state.Alerts[key]; met && a != nil {
 			hash := hashOf(row)
 			if a.Rows[hash]--; a.Rows[hash] <= 0 {
 				delete(a.Rows, hash)
@@ -85,7 +59,7 @@ func (f *fold) put(d *diff.Delta) {
 		if !met {
 			continue
 		}
-		a := f.alert(key)
+		a := f.state.Alerts[key]
 		if a == nil {
 			a = f.enter(key, labels)
 			size += f.size(a)
@@ -106,7 +80,7 @@ func (f *fold) put(d *diff.Delta) {
 		}
 	}
 	for key, row := range first {
-		a := f.alert(key)
+		a := f.state.Alerts[key]
 		if a.Rows[a.First] > 0 { // the row that the summary is about is there still
 			continue
 		}
