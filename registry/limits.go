@@ -3,10 +3,7 @@ package registry
 import (
 	"fmt"
 	"math"
-	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // Limits bound registration; 0 means no limit. The limits of a token do not
@@ -58,9 +55,7 @@ func isLimited(c Caller) bool { return !c.Role.Includes(RoleAdmin) }
 type admissions struct {
 	limits Limits
 	now    func() time.Time
-
-	mu       sync.Mutex
-	limiters map[string]*rate.Limiter // by caller: at most one for each token
+	rates  *Rates // of callers
 }
 
 // limitRate takes one registration from the caller's rate.
@@ -68,14 +63,7 @@ func (a *admissions) limitRate(c Caller) error {
 	if a.limits.TokenRate <= 0 || !isLimited(c) {
 		return nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	l := a.limiters[c.Name]
-	if l == nil {
-		l = rate.NewLimiter(rate.Limit(a.limits.TokenRate), max(1, int(burst*a.limits.TokenRate)))
-		a.limiters[c.Name] = l
-	}
-	now := a.now()
+	l, now := a.rates.Of(c.Name), a.now()
 	if l.AllowN(now, 1) {
 		return nil
 	}

@@ -62,7 +62,8 @@ type Config struct {
 func Open(c Config) (*Registry, error) {
 	c.fill()
 	r := &Registry{store: c.Queries, queryEdited: c.QueryEdited, queryHidden: c.QueryHidden, now: c.Now,
-		admissions: &admissions{limits: c.Limits, now: c.Now, limiters: map[string]*rate.Limiter{}}}
+		admissions: &admissions{limits: c.Limits, now: c.Now,
+			rates: NewRates(rate.Limit(c.Limits.TokenRate), max(1, int(burst*c.Limits.TokenRate)))}}
 	r.EndpointRegistry = &EndpointRegistry{store: c.Endpoints, defaultEndpoint: c.DefaultEndpoint, check: c.Check,
 		edited: c.EndpointEdited, now: c.Now}
 	r.ProfileRegistry = &ProfileRegistry{store: c.Profiles, endpoints: r.EndpointRegistry, queries: r, admissions: r.admissions,

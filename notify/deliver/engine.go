@@ -129,8 +129,8 @@ type Engine struct {
 	failed  chan error
 	ended   atomic.Bool
 	stats   struct{ sent, ok, failed atomic.Uint64 }
-	tallies map[tallied]*tally       // guarded by mu
-	triers  map[string]*rate.Limiter // by caller, guarded by mu
+	tallies map[tallied]*tally // guarded by mu
+	tries   *registry.Rates    // of callers
 }
 
 // The turns of the subscriptions: which of them may run when.
@@ -160,7 +160,7 @@ type holder struct {
 // New returns an engine with all stored subscriptions. Run starts it.
 func New(o Options) (*Engine, error) {
 	o.fill()
-	e := &Engine{tallies: make(map[tallied]*tally), triers: make(map[string]*rate.Limiter), failed: make(chan error, 1)}
+	e := &Engine{tallies: make(map[tallied]*tally), tries: registry.NewRates(rate.Every(tryEvery), tryBurst), failed: make(chan error, 1)}
 	e.turns = turns{opts: &o, serve: e.turn, follow: o.Waker.Follow(), subscribers: make(map[string]*subscriber),
 		queries: make(map[string]map[*subscriber]struct{}),
 		hosts:   make(map[string]*host), holders: make(map[holder]int), work: make(chan struct{}, 1)}

@@ -13,7 +13,6 @@ import (
 	netmail "net/mail"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -42,40 +41,14 @@ type Desk struct {
 	Manager *Manager
 	Most    int // addresses with subscriptions; 0 serves no form
 
-	clients, addresses limits
+	clients, addresses *registry.Rates
 	all                *rate.Limiter
 }
 
 // NewDesk returns a desk for at most so many subscriptions of visitors.
 func NewDesk(m *Manager, most int) *Desk {
 	return &Desk{Manager: m, Most: most, all: rate.NewLimiter(rate.Every(10*time.Second), 100),
-		clients: limits{every: 10 * time.Minute, burst: 5}, addresses: limits{every: 8 * time.Hour, burst: 3}}
-}
-
-// limits are limits of a rate by a key.
-type limits struct {
-	every time.Duration
-	burst int
-
-	mu sync.Mutex
-	of map[string]*rate.Limiter
-}
-
-// mostLimits is the number of keys that are remembered.
-const mostLimits = 10_000
-
-func (l *limits) allow(key string, now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of == nil || len(l.of) >= mostLimits {
-		l.of = map[string]*rate.Limiter{}
-	}
-	x := l.of[key]
-	if x == nil {
-		x = rate.NewLimiter(rate.Every(l.every), l.burst)
-		l.of[key] = x
-	}
-	return x.AllowN(now, 1)
+		clients: registry.NewRates(rate.Every(10*time.Minute), 5), addresses: registry.NewRates(rate.Every(8*time.Hour), 3)}
 }
 
 // visitorLink is the page where a visitor confirms or ends a subscription, "" for other subscriptions.
@@ -134,7 +107,7 @@ func (d *Desk) subscribe(client, query, address string) error {
 		return err
 	}
 	key := strings.ToLower(address)
-	if !d.clients.allow(client, now) || !d.addresses.allow(owner(key), now) || !d.all.AllowN(now, 1) {
+	if !d.clients.Allow(client, now) || !d.addresses.Allow(owner(key), now) || !d.all.AllowN(now, 1) {
 		return &registry.Problem{Kind: registry.KindRate, Detail: "there were several requests just now: try again later"}
 	}
 	st, _, err := m.Target.opts.Log.Current(q.ID, false)

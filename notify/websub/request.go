@@ -14,7 +14,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -47,8 +46,8 @@ type Handler struct {
 	gate    notify.Gate
 	log     *slog.Logger
 	caps    Caps
-	clients buckets
-	hosts   buckets
+	clients *registry.Rates
+	hosts   *registry.Rates
 }
 
 // NewHandler returns the handler of a hub whose subscriptions the engine delivers.
@@ -59,7 +58,7 @@ func NewHandler(h *Hub, e *deliver.Engine, g *deliver.Guard, gate notify.Gate, c
 	c.ClientRate, c.ClientBurst = cmp.Or(c.ClientRate, 10), cmp.Or(c.ClientBurst, 100)
 	c.HostRate, c.HostBurst = cmp.Or(c.HostRate, 5), cmp.Or(c.HostBurst, 50)
 	return &Handler{hub: h, engine: e, guard: g, gate: gate, log: log, caps: c,
-		clients: buckets{rate: rate.Limit(c.ClientRate), burst: c.ClientBurst}, hosts: buckets{rate: rate.Limit(c.HostRate), burst: c.HostBurst}}
+		clients: registry.NewRates(rate.Limit(c.ClientRate), c.ClientBurst), hosts: registry.NewRates(rate.Limit(c.HostRate), c.HostBurst)}
 }
 
 // A refusal is an answer other than 202.
@@ -106,7 +105,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) accept(r *http.Request) error {
 	client, free := h.client(r)
-	if !free && !h.clients.allow(client) {
+	if !free && !h.clients.Allow(client, h.hub.opts.Now()) {
 		return &refusal{http.StatusTooManyRequests, "too many requests from this address", 10}
 	}
 	form, err := readForm(r)
@@ -283,7 +282,7 @@ func (h *Handler) admit(r *http.Request, q *request) error {
 	if !caller.MayRead(&query) {
 		return errNoToken
 	}
-	if !h.engine.Trusted(q.host) && !h.hosts.allow(q.host) {
+	if !h.engine.Trusted(q.host) && !h.hosts.Allow(q.host, h.hub.opts.Now()) {
 		return &refusal{http.StatusTooManyRequests, "too many requests that name this callback's host", 10}
 	}
 	q.intent.Caller, q.admin = caller.Name, caller.Role.Includes(registry.RoleAdmin)
@@ -344,40 +343,4 @@ func (h *Handler) enter(q request) error {
 		return nil
 	})
 	return err
-}
-
-// buckets limits rates by name. It forgets names that have been idle.
-type buckets struct {
-	rate  rate.Limit
-	burst int
-
-	mu sync.Mutex
-	m  map[string]*rate.Limiter
-}
-
-// sweepBuckets is the number of names above which idle ones are forgotten.
-const sweepBuckets = 10_000
-
-func (b *buckets) allow(name string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.m == nil {
-		b.m = make(map[string]*rate.Limiter)
-	}
-	l := b.m[name]
-	if l == nil {
-		if len(b.m) >= sweepBuckets {
-			for other, ol := range b.m {
-				if ol.Tokens() >= float64(b.burst) {
-					delete(b.m, other)
-				}
-			}
-			if len(b.m) >= sweepBuckets {
-				return false
-			}
-		}
-		l = rate.NewLimiter(b.rate, b.burst)
-		b.m[name] = l
-	}
-	return l.Allow()
 }
