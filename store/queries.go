@@ -95,9 +95,6 @@ func (d *QueryStore) EditQueries(n registry.Names, edit func(q *registry.Query, 
 		}
 		return e, e.within(newTotals(tx))
 	})
-	if e.panic != nil {
-		panic(e.panic)
-	}
 	if err != nil {
 		return registry.Query{}, err
 	}
@@ -114,7 +111,6 @@ type queryEdit struct {
 	Names   registry.Names
 	Queries []queryDiff // those that Names concerns, in its order
 	edit    func(q *registry.Query, others []*registry.Query, found bool) error
-	panic   any // of edit
 }
 
 // A queryDiff is a query before and after an edit.
@@ -146,7 +142,7 @@ func (e *queryEdit) prepare(tx *bbolt.Tx, room func() error) error {
 			others = append(others, &x.now)
 		}
 	}
-	if err := e.call(others); err != nil {
+	if err := e.edit(&e.Queries[0].now, others, e.Queries[0].found); err != nil {
 		return err
 	}
 	same := true
@@ -243,16 +239,6 @@ func (e *queryEdit) Apply(tx *bbolt.Tx) error {
 		}
 	}
 	return t.save()
-}
-
-// call calls edit. It is no code that reads pages, so its panic says nothing about the file.
-func (e *queryEdit) call(others []*registry.Query) (err error) {
-	defer func() {
-		if e.panic = recover(); e.panic != nil {
-			err = errPanic
-		}
-	}()
-	return e.edit(&e.Queries[0].now, others, e.Queries[0].found)
 }
 
 // namedBy lists the ids that an edit affects, its query first.
