@@ -353,8 +353,6 @@ func (t *stream) emit(e *StreamEvent) error {
 	}
 	e.filter = t.cursor.Filter
 	e.Filtered = !t.cursor.Filter.All()
-	t.cursor.Lend()
-	defer t.cursor.Back()
 	return t.send(e)
 }
 

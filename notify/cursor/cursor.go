@@ -9,12 +9,10 @@
 package cursor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
 
-	"github.com/freshet/freshet/notify/loan"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -72,7 +70,6 @@ type Rules struct {
 	Fold   int   // largest number of waiting changes sent one by one; more are folded into one, with 0 always
 	Limit  int64 // maximum bytes of a net change, beyond which a Snapshot is sent; 0: no limit
 	Single bool  // Limit also applies to a single change
-	Page   int   // number of changes read at once; 0: PageSize
 }
 
 // A Cursor is a reader's position in the changes of one query. The exported fields are
@@ -92,7 +89,6 @@ type Cursor struct {
 	pending *pending // what the filter withholds after at
 	fold    bool     // the reader was held up, so waiting changes are sent as one
 	sent    time.Time
-	page    loan.Loan[[]registry.Change] // the unread rest of the last page
 }
 
 // At returns the reader's position.
@@ -108,8 +104,7 @@ func (c *Cursor) Seen() registry.Position {
 
 // Jump moves the cursor to p. The reader has the whole result at p.
 func (c *Cursor) Jump(p registry.Position) {
-	c.page.Drop()
-	c.move(p)
+	c.at, c.pending, c.fold = p, nil, false
 }
 
 // Resume moves the cursor to p, the reader's position when it disconnected. The error
@@ -124,19 +119,6 @@ func (c *Cursor) Resume(r *Reader, p registry.Position) error {
 
 // Sent records the time of the last message to the reader. The rate counts from it.
 func (c *Cursor) Sent(at time.Time) { c.sent = at }
-
-// Hold records that the reader was held up, so waiting changes are sent as one.
-func (c *Cursor) Hold() { c.fold = true }
-
-// Lend gives up the page before a write that may wait for the reader. Call Back after
-// the write.
-func (c *Cursor) Lend() { c.page.Lend() }
-
-// Back reverses Lend.
-func (c *Cursor) Back() { c.page.Back() }
-
-// Release drops changes that were read but not returned yet.
-func (c *Cursor) Release() { c.page.Drop() }
 
 // Due returns when the rate allows the next message, zero if it is allowed now.
 func (c *Cursor) Due(now time.Time) time.Time {
@@ -153,7 +135,6 @@ func (c *Cursor) Due(now time.Time) time.Time {
 // The error comes from the log or from ctx, which ends long work.
 func (c *Cursor) Next(ctx context.Context, r *Reader, newest registry.Position, now time.Time) (Event, error) {
 	if due := c.Due(now); !due.IsZero() {
-		c.Release()
 		c.fold = true
 		return Event{At: c.at, Until: due}, nil
 	}
@@ -161,22 +142,26 @@ func (c *Cursor) Next(ctx context.Context, r *Reader, newest registry.Position, 
 		return c.snapshot(Begin), nil
 	}
 	for {
-		if ev, ok := c.single(); ok {
-			return ev, nil
+		seen := c.Seen()
+		if seen == newest {
+			c.fold = false
+			return Event{At: c.at}, nil
 		}
-		page, err := c.read(r, newest)
-		if err != nil {
-			return c.failed(err)
+		folds, most := c.folds(seen, newest), 1
+		if folds {
+			most = PageSize
 		}
+		page, err := r.page(c.Query, seen, newest, most)
 		switch {
+		case err != nil:
+			return c.failed(err)
 		case len(page) == 0:
 			c.fold = false
 			return Event{At: c.at}, nil
 		case c.Snapshots && c.Filter.All():
 			return c.snapshot(""), nil
-		case !c.folds(newest, len(page)):
-			c.page.Put(page)
-			continue
+		case !folds:
+			return c.single(&page[0]), nil
 		}
 		if ev, err := c.net(ctx, r, page); err != nil || ev.Kind != Wait {
 			return ev, err
@@ -185,7 +170,6 @@ func (c *Cursor) Next(ctx context.Context, r *Reader, newest registry.Position, 
 }
 
 func (c *Cursor) snapshot(reason string) Event {
-	c.Release()
 	return Event{Kind: Snapshot, At: c.at, Query: c.Query, Reason: reason}
 }
 
@@ -198,46 +182,23 @@ func (c *Cursor) failed(err error) (Event, error) {
 	return Event{}, err
 }
 
-// read returns a page of the following changes, or none.
-func (c *Cursor) read(r *Reader, newest registry.Position) ([]registry.Change, error) {
-	seen := c.Seen()
-	if seen == newest {
-		return nil, nil
-	}
-	return r.page(c.Query, seen, newest, cmp.Or(c.Rules.Page, PageSize))
-}
-
-// folds reports whether waiting changes are sent as one.
-func (c *Cursor) folds(newest registry.Position, read int) bool {
-	waiting := uint64(read)
-	if seen := c.Seen(); seen.Epoch == newest.Epoch && newest.Seq > seen.Seq {
-		waiting = max(waiting, newest.Seq-seen.Seq)
+// folds reports whether the changes that wait after a position are sent as one.
+func (c *Cursor) folds(seen, newest registry.Position) bool {
+	waiting := uint64(1)
+	if seen.Epoch == newest.Epoch && newest.Seq > seen.Seq {
+		waiting = newest.Seq - seen.Seq
 	}
 	late := c.Late != nil && c.Late()
-	return c.fold || c.Rate > 0 || !c.Filter.All() || waiting > uint64(c.Rules.Fold) || read > 1 && late
+	return c.fold || c.Rate > 0 || !c.Filter.All() || waiting > uint64(c.Rules.Fold) || waiting > 1 && late
 }
 
-// single returns the next change of the page unchanged.
-func (c *Cursor) single() (Event, bool) {
-	rest, ok := c.page.Get()
-	if !ok {
-		return Event{}, false
-	}
-	if c.fold {
-		c.Release()
-		return Event{}, false
-	}
-	next := &rest[0]
+// single returns the next change unchanged.
+func (c *Cursor) single(next *registry.Change) Event {
 	if c.Rules.Single && c.Rules.Limit > 0 && next.Delta != nil && DeltaSize(next.Delta) > c.Rules.Limit {
-		return c.snapshot(TooLarge), true
+		return c.snapshot(TooLarge)
 	}
-	if rest = rest[1:]; len(rest) > 0 {
-		c.page.Put(rest)
-	} else {
-		c.Release()
-	}
-	c.move(next.Position())
-	return Event{Kind: Change, At: c.at, Query: c.Query, Change: next, CheckedAt: next.CheckedAt}, true
+	c.Jump(next.Position())
+	return Event{Kind: Change, At: c.at, Query: c.Query, Change: next, CheckedAt: next.CheckedAt}
 }
 
 // net returns everything that waits as one change. It returns Moved if the changes
@@ -268,7 +229,7 @@ func (c *Cursor) net(ctx context.Context, r *Reader, page []registry.Change) (Ev
 		sum.Delta = left
 		ev.Kind, ev.Change = Change, &sum
 	}
-	c.move(ev.At)
+	c.Jump(ev.At)
 	return ev, nil
 }
 
@@ -280,8 +241,6 @@ func (c *Cursor) Settle() (Event, bool) {
 	}
 	last := &c.pending.last
 	ev := Event{Kind: Moved, At: last.Position(), Query: c.Query, CheckedAt: last.CheckedAt}
-	c.move(ev.At)
+	c.Jump(ev.At)
 	return ev, true
 }
-
-func (c *Cursor) move(p registry.Position) { c.at, c.pending, c.fold = p, nil, false }

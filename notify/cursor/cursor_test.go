@@ -91,7 +91,6 @@ func TestCursorLaws(t *testing.T) {
 		id := w.log.Add("q", diff.Select, false)
 		filter, rate := parse(t, filterParams[rapid.SampledFrom(slices.Sorted(maps.Keys(filterParams))).Draw(rt, "params")])
 		rules := &cursor.Rules{Fold: rapid.SampledFrom([]int{0, 3, 16}).Draw(rt, "fold"),
-			Page:  rapid.SampledFrom([]int{0, 1, 2}).Draw(rt, "page"),
 			Limit: rapid.SampledFrom([]int64{0, 0, 200}).Draw(rt, "limit"), Single: rapid.Bool().Draw(rt, "single")}
 		snapshots := rapid.IntRange(0, 4).Draw(rt, "snapshots") == 0
 		f := &follower{t: rt, w: w, id: id, mayReset: true}
@@ -128,7 +127,7 @@ func TestCursorLaws(t *testing.T) {
 
 // disturb occasionally disturbs the follower before a step.
 func (f *follower) disturb(step int) {
-	switch rapid.IntRange(0, 9).Draw(f.t, "fault") {
+	switch rapid.IntRange(0, 7).Draw(f.t, "fault") {
 	case 0:
 		f.w.log.Trim(f.id, 1)
 		f.mayReset = true
@@ -142,15 +141,11 @@ func (f *follower) disturb(step int) {
 		}
 		f.c.Jump(f.has.at)
 		f.messages = nil
-	case 3:
-		f.c.Hold()
-	case 4:
-		f.c.Release()
 	}
 }
 
 // Up to Rules.Fold waiting changes are sent one by one, more as one change. They are also
-// sent as one to readers that are late or were held up.
+// sent as one to readers that are late.
 func TestCursorFolds(t *testing.T) {
 	w := newWorld()
 	id := w.log.Add("q", diff.Select, false)
@@ -162,19 +157,14 @@ func TestCursorFolds(t *testing.T) {
 	for name, c := range map[string]struct {
 		fold int
 		late bool
-		held bool
 		want []uint64
 	}{
 		"all one by one": {fold: 4, want: []uint64{2, 3, 4, 5}},
 		"too many":       {fold: 3, want: []uint64{5}},
 		"late":           {fold: 4, late: true, want: []uint64{5}},
-		"held up":        {fold: 4, held: true, want: []uint64{5}},
 	} {
 		k := &cursor.Cursor{Query: id, Rules: &cursor.Rules{Fold: c.fold}, Late: func() bool { return c.late }}
 		k.Jump(first.Position)
-		if c.held {
-			k.Hold()
-		}
 		st, _, _ := w.log.Current(id, false)
 		var got []uint64
 		folded := 0
@@ -192,22 +182,23 @@ func TestCursorFolds(t *testing.T) {
 	}
 }
 
-// A reader that was held up in the middle of a page gets its rest as one change.
-func TestCursorFoldsTheRestOfAPage(t *testing.T) {
+// A reader that becomes late while changes are sent one by one gets the rest as one.
+func TestCursorFoldsTheRest(t *testing.T) {
 	w := newWorld()
 	id := w.log.Add("q", diff.Select, false)
 	for i := range 5 {
 		w.record(id, fmt.Sprint(i))
 	}
 	st, _, _ := w.log.Current(id, false)
-	k := &cursor.Cursor{Query: id, Rules: &cursor.Rules{Fold: 16}}
+	late := false
+	k := &cursor.Cursor{Query: id, Rules: &cursor.Rules{Fold: 16}, Late: func() bool { return late }}
 	k.Jump(registry.Position{Epoch: st.Position.Epoch, Seq: 1})
 	var got []uint64
 	for range 2 {
 		ev, err := k.Next(ctx, w.reader(), st.Position, w.now)
 		must(err)
 		got = append(got, ev.Change.Prev, ev.Change.Seq)
-		k.Hold()
+		late = true
 	}
 	if want := []uint64{1, 2, 2, 5}; !slices.Equal(got, want) {
 		t.Errorf("changes between %v, want %v", got, want)

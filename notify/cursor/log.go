@@ -26,7 +26,7 @@ type Log interface {
 	Current(query string, withResult bool) (registry.Status, *diff.Result, error)
 }
 
-// PageSize is the number of changes read from the log at once. A cursor holds at most one
+// PageSize is the number of changes read from the log at once. A MultiCursor holds at most one
 // page in memory; the log bounds its bytes.
 const PageSize = 64
 

@@ -107,7 +107,7 @@ func New(o Options) *Target {
 		o.Format.MaxChange = maxMessage
 	}
 	return &Target{opts: o, reader: cursor.Reader{Log: o.Log, Head: o.Head},
-		rules: cursor.Rules{Fold: foldAbove, Limit: o.Format.MaxChange, Page: 1}}
+		rules: cursor.Rules{Fold: foldAbove, Limit: o.Format.MaxChange}}
 }
 
 // Next implements deliver.Target.
