@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -43,47 +45,38 @@ func (c *Config) Printed(of string) string {
 	return head + remarked(c.String(), c.Sources)
 }
 
-// remarked adds the sources of values to the lines of a document in block style. It
-// follows the keys by their indentation.
+// remarked adds the sources of values to the lines of a document.
 func remarked(text string, o Sources) string {
-	type level struct {
-		indent int
-		key    string
-		item   bool
+	file, err := parser.ParseBytes([]byte(text), 0)
+	if err != nil {
+		return text
 	}
-	var at []level
 	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		rest := strings.TrimLeft(line, " ")
-		indent := len(line) - len(rest)
-		item, member := strings.CutPrefix(rest, "- ")
-		if member {
-			for len(at) > 0 && (at[len(at)-1].indent > indent || at[len(at)-1].indent == indent && at[len(at)-1].item) {
-				at = at[:len(at)-1]
+	var visit func(path string, n ast.Node)
+	visit = func(path string, n ast.Node) {
+		switch n := n.(type) {
+		case *ast.MappingNode:
+			for _, m := range n.Values {
+				key := join(path, m.Key.GetToken().Value)
+				from := o[key]
+				if strings.HasPrefix(path, "tokens.") && m == n.Values[0] {
+					from = o[path] // of a token as a whole
+				}
+				if from != "" {
+					lines[m.Key.GetToken().Position.Line-1] += "  # " + from
+				}
+				visit(key, m.Value)
 			}
-			name, _ := strings.CutPrefix(item, "name: ")
-			at = append(at, level{indent, strings.Trim(name, `"`), true})
-			rest, indent = item, indent+2
+		case *ast.SequenceNode:
+			for _, x := range n.Values {
+				if m, ok := x.(*ast.MappingNode); ok && m.Values[0].Key.GetToken().Value == "name" {
+					visit(join(path, m.Values[0].Value.GetToken().Value), x)
+				}
+			}
 		}
-		for len(at) > 0 && at[len(at)-1].indent >= indent {
-			at = at[:len(at)-1]
-		}
-		key, _, ok := strings.Cut(rest, ":")
-		if !ok {
-			continue
-		}
-		path := ""
-		for _, l := range at {
-			path = join(path, l.key)
-		}
-		from := o[path] // of a token as a whole
-		if !member || !strings.HasPrefix(path, "tokens.") {
-			from = o[join(path, key)]
-		}
-		if from != "" {
-			lines[i] += "  # " + from
-		}
-		at = append(at, level{indent, key, false})
+	}
+	for _, d := range file.Docs {
+		visit("", d.Body)
 	}
 	return strings.Join(lines, "\n")
 }
