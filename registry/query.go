@@ -41,7 +41,7 @@ type Query struct {
 }
 
 // A Learnt says how often a query was executed elsewhere, and how often its result had changed
-// since the execution before.
+// since the execution before. If it has a source, it is about other queries with the same template.
 type Learnt struct {
 	Changes    uint64  `json:"changes"`
 	Executions uint64  `json:"executions"` // without the first one
@@ -50,11 +50,11 @@ type Learnt struct {
 }
 
 // Plus adds executions to those that l counts, and returns nil if there are none. The query has been
-// registered for some days, which include those of l. l may be nil.
+// registered for some days, which include those of l. What l says about other queries is left out. l may be nil.
 func (l *Learnt) Plus(changes, executions uint64, days float64) *Learnt {
 	sum := Learnt{Changes: changes, Executions: executions, Days: days}
-	if l != nil {
-		sum = Learnt{l.Changes + changes, l.Executions + executions, max(l.Days, days), l.Source}
+	if l != nil && l.Source == "" {
+		sum = Learnt{Changes: l.Changes + changes, Executions: l.Executions + executions, Days: max(l.Days, days)}
 	}
 	if sum.Executions == 0 || sum.Days <= 0 {
 		return nil

@@ -23,6 +23,7 @@ type Registry struct {
 	live        *liveHolds
 	queryEdited func(query string)
 	queryHidden func(query string)
+	known       func(Endpoint, *Query) *Learnt
 	now         func() time.Time
 	revision    atomic.Uint64 // number of edits of queries
 }
@@ -34,6 +35,8 @@ type Config struct {
 	Limits          Limits
 	DefaultEndpoint string               // for requests that name none; "" means the only endpoint
 	Check           func(Endpoint) error // validates schedule and policy of an endpoint
+	// Known returns what is known about the changes of a new query of an endpoint, nil if nothing.
+	Known func(Endpoint, *Query) *Learnt
 
 	// Profiles stores profiles; without it, no profile may be asked for. SlotInterval
 	// returns the usual distance of an endpoint's slots, 0 if unknown.
@@ -61,7 +64,7 @@ type Config struct {
 // process left behind starts now.
 func Open(c Config) (*Registry, error) {
 	c.fill()
-	r := &Registry{store: c.Queries, queryEdited: c.QueryEdited, queryHidden: c.QueryHidden, now: c.Now,
+	r := &Registry{store: c.Queries, queryEdited: c.QueryEdited, queryHidden: c.QueryHidden, known: c.Known, now: c.Now,
 		admissions: &admissions{limits: c.Limits, now: c.Now,
 			rates: NewRates(rate.Limit(c.Limits.TokenRate), max(1, int(burst*c.Limits.TokenRate)))}}
 	r.EndpointRegistry = &EndpointRegistry{store: c.Endpoints, defaultEndpoint: c.DefaultEndpoint, check: c.Check,
@@ -86,6 +89,9 @@ func (c *Config) fill() {
 	}
 	if c.Lives == nil {
 		c.Lives = func(string) bool { return true }
+	}
+	if c.Known == nil {
+		c.Known = func(Endpoint, *Query) *Learnt { return nil }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -428,5 +434,9 @@ func (r *Registry) analyse(reg Registration) (Query, error) {
 	if err != nil {
 		return Query{}, err
 	}
-	return reg.analyse(e, r.now())
+	q, err := reg.analyse(e, r.now())
+	if err == nil {
+		q.Learnt = r.known(e, &q)
+	}
+	return q, err
 }

@@ -535,3 +535,32 @@ func TestMaskedHidesSecrets(t *testing.T) {
 		t.Error("masking changed the original")
 	}
 }
+
+// What is known about a new query is stored with it, and stays as it is when it is registered again.
+func TestKnown(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	known := &registry.Learnt{Changes: 3, Executions: 40, Days: 9, Source: "https://source.example/"}
+	r.conf.Known = func(e registry.Endpoint, q *registry.Query) *registry.Learnt {
+		if e.Name != "city" || q.Text != "ASK { ?a ?b 1 }" {
+			return nil
+		}
+		return known
+	}
+	r.reopen(t)
+	caller := registry.Caller{Name: "a", Role: registry.RoleApp}
+	if q := r.must(t, caller, registry.Registration{Text: "ASK { ?a ?b 2 }"}); q.Learnt != nil {
+		t.Errorf("%+v", q.Learnt)
+	}
+	first := r.must(t, caller, registry.Registration{Text: "ASK { ?a ?b 1 }"})
+	known = nil
+	again := r.must(t, registry.Caller{Name: "b", Role: registry.RoleApp}, registry.Registration{Text: "ASK { ?a ?b 1 }"})
+	for _, q := range []registry.Query{first, again} {
+		if q.Learnt == nil || q.Learnt.Executions != 40 {
+			t.Errorf("%+v", q.Learnt)
+		}
+	}
+	// Its own executions are worth more than those of others, which Plus leaves out.
+	if own := first.Learnt.Plus(1, 7, 2); *own != (registry.Learnt{Changes: 1, Executions: 7, Days: 2}) {
+		t.Errorf("%+v", own)
+	}
+}

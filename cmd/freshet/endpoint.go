@@ -186,6 +186,9 @@ func printPack(w io.Writer, p pack.Pack) {
 	for _, n := range append([]pack.Note{p.Contact}, p.Quirks...) {
 		fmt.Fprintf(w, "%s\n      %s\n", n.Text, n.Source)
 	}
+	for _, r := range p.Rates {
+		fmt.Fprintf(w, "%d changes in %d executions of %s\n      %s\n", r.Changes, r.Executions, r.Template, r.Source)
+	}
 }
 
 // printEdited says what was done to an endpoint, after the server's notes on it.

@@ -31,6 +31,16 @@ type Pack struct {
 	Quirks   []Note    `json:"quirks" yaml:"quirks"`
 	Prefixes *Prefixes `json:"prefixes,omitempty" yaml:"prefixes"`
 	Aliases  []Note    `json:"-" yaml:"aliases"` // other URLs of the endpoint
+	Rates    []Rate    `json:"rates,omitempty" yaml:"rates"`
+}
+
+// A Rate says how often the results of queries with the same template changed in executions elsewhere.
+type Rate struct {
+	Template   string  `json:"template" yaml:"template"` // as scheduler.TemplateText writes it
+	Changes    uint64  `json:"changes" yaml:"changes"`
+	Executions uint64  `json:"executions" yaml:"executions"`
+	Days       float64 `json:"days" yaml:"days"` // in which they were executed, the sum over the queries
+	Source     string  `json:"source" yaml:"source"`
 }
 
 // Prefixes are those that queries of an endpoint need not declare.
@@ -164,6 +174,21 @@ func (p Pack) Declare(text string) string {
 		return text
 	}
 	return sparql.Declare(text, p.Prefixes.Names)
+}
+
+// Learnt returns what p says about the changes of queries with a template, nil if it says nothing. text is
+// called only if p has rates.
+func (p Pack) Learnt(text func() string) *registry.Learnt {
+	if len(p.Rates) == 0 {
+		return nil
+	}
+	template := text()
+	for _, r := range p.Rates {
+		if r.Template == template {
+			return &registry.Learnt{Changes: r.Changes, Executions: r.Executions, Days: r.Days, Source: r.Source}
+		}
+	}
+	return nil
 }
 
 // Values returns the settings of p by name, and the name. Values in given replace them. At another URL, which may have other

@@ -47,6 +47,12 @@ func TestPacks(t *testing.T) {
 		for _, alias := range p.Aliases {
 			sources[alias.Text] = alias.Source
 		}
+		for _, r := range p.Rates {
+			if sources[r.Template] != "" || r.Changes > r.Executions || r.Days <= 0 {
+				t.Errorf("%s: %+v", p.Name, r)
+			}
+			sources[r.Template] = r.Source
+		}
 		if p.Prefixes != nil {
 			sources["prefixes"] = p.Prefixes.Source
 		}
@@ -147,5 +153,32 @@ func TestFeedOfOtherURL(t *testing.T) {
 	}
 	if given := p.Values(map[string]any{"url": "http://127.0.0.1:9999/sparql", "feed": "own"}); given["feed"] != "own" {
 		t.Errorf("%v", given)
+	}
+}
+
+// A query is known by its template, whatever its constants are.
+func TestRates(t *testing.T) {
+	p, err := Find("nomisma")
+	if err != nil || len(p.Rates) == 0 {
+		t.Fatal(p.Rates, err)
+	}
+	for text, changes := range map[string]uint64{
+		"SELECT ?p ?o WHERE { <http://nomisma.org/id/ephesus> ?p ?o }":                                                               25,
+		"PREFIX n: <http://nomisma.org/id/> SELECT ?p ?o WHERE { n:rome ?p ?o }":                                                     25,
+		"PREFIX n: <http://nomisma.org/id/> SELECT ?type WHERE { n:rome <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> ?type . }": 2,
+		"SELECT ?s ?p ?o { ?s ?p ?o }": 0,
+	} {
+		a, err := sparql.Analyse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := p.Learnt(func() string { return scheduler.TemplateText(&registry.Query{Text: text, Ordered: a.Ordered}) })
+		if changes == 0 && l != nil || changes > 0 && (l == nil || l.Changes != changes || l.Source == "" || l.Executions == 0) {
+			t.Errorf("%s: %+v, want %d changes", text, l, changes)
+		}
+	}
+	unread := func() string { t.Error("a query was read for a pack without rates"); return "" }
+	if l := (Pack{}).Learnt(unread); l != nil {
+		t.Errorf("%+v without rates", l)
 	}
 }

@@ -50,7 +50,8 @@ func prior() rateEstimate {
 // start is the estimate before the first sample: the prior, and what was learnt elsewhere, as if
 // those executions had come at equal intervals. So the likelihood of n changes in m executions t slots
 // apart is (1 − e^(−λt))^n·e^(−λt(m−n)). More than mostLearnt executions count as so many,
-// since rates drift. It is the prior if nothing was learnt or if there is no grid.
+// since rates drift, and more than mostOfOthers if they are of other queries with the same template.
+// It is the prior if nothing was learnt or if there is no grid.
 //
 // Source: J. Cho, H. Garcia-Molina, "Estimating frequency of change", 2003, regular access.
 func start(k *registry.Learnt, lead time.Duration) rateEstimate {
@@ -61,6 +62,9 @@ func start(k *registry.Learnt, lead time.Duration) rateEstimate {
 	m := float64(k.Executions)
 	n, apart := min(float64(k.Changes), m), k.Days*24*float64(time.Hour)/float64(lead)/m
 	part, most, rate := min(1, mostLearnt/m), math.Inf(-1), policy.LowestRate
+	if k.Source != "" {
+		part = min(1, mostOfOthers/m)
+	}
 	var log [rates]float64
 	for i, w := range b.w {
 		e := -rate * apart
@@ -80,7 +84,10 @@ func start(k *registry.Learnt, lead time.Duration) rateEstimate {
 	return b
 }
 
-const mostLearnt = 32
+const (
+	mostLearnt   = 32
+	mostOfOthers = 4
+)
 
 // isFirst reports whether a query's pending sample is its first.
 func isFirst(c *policy.Candidate) bool { return c.Stats.Executions == 2 }

@@ -153,6 +153,12 @@ func TestLearntElsewhere(t *testing.T) {
 	if a, b := start(often.Query.Learnt, time.Hour).mean, start(often.Query.Learnt, 2*time.Hour).mean; b < 1.5*a || b > 2.5*a {
 		t.Errorf("%g changes an hour, %g in two", a, b)
 	}
+	// Other queries say less than its own executions.
+	of := *never.Query.Learnt
+	of.Source = "elsewhere"
+	if a, b := start(never.Query.Learnt, time.Hour).mean, start(&of, time.Hour).mean; b < 2*a || b >= prior().mean {
+		t.Errorf("%g changes a slot, and %g if others did not change", a, b)
+	}
 	for _, c := range []*policy.Candidate{often, new} {
 		c.Stats.Complete(p, policy.Sample{Slot: 2, Elapsed: time.Second})
 		l := p.Absorb(m, []*policy.Candidate{c}, func(*policy.Candidate) []*policy.Candidate { return nil })

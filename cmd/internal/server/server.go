@@ -34,6 +34,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/endpoint/pack"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/notify/live"
@@ -181,6 +182,13 @@ func (s *Server) assemble() error {
 	conf := registry.Config{
 		Queries: s.Store.Queries, Endpoints: s.Store.Endpoints, Limits: s.conf.Limits.Registration(), DefaultEndpoint: s.conf.DefaultEndpoint,
 		Check: s.fleet.check, Logger: s.log, Now: s.clock.Now, Profiles: s.Store.Profiles, SlotInterval: scheduler.Gap,
+		Known: func(e registry.Endpoint, q *registry.Query) *registry.Learnt {
+			p, ok := pack.Of("", e.URL)
+			if !ok {
+				return nil
+			}
+			return p.Learnt(func() string { return scheduler.TemplateText(q) })
+		},
 		QueryEdited: func(id string) { s.Waker.Wake(id) },
 		QueryHidden: func(string) {
 			if s.live != nil { // no client follows before
