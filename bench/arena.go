@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +27,22 @@ type Arena struct {
 	Rules    []string
 	Budgets  []time.Duration
 	Policies []string
+	// Recorded has budgets by the names of traces for which Budgets are none.
+	Recorded map[string][]time.Duration
 	rows     []traced
+}
+
+// Parts returns budgets for a recorded trace: a fortieth of what all queries take in a slot in the mean, and 2, 4, 8, 16 and 24
+// times as much. They have two significant digits, and are at least a millisecond.
+func Parts(t *trace.Trace) (out []time.Duration) {
+	sum := time.Duration(0)
+	for _, s := range NewSimulator(t).totals[1:] {
+		sum += s.cost
+	}
+	for _, n := range []time.Duration{1, 2, 4, 8, 16, 24} {
+		out = append(out, twoDigits(sum*n/40/time.Duration(max(1, t.Revisions))))
+	}
+	return slices.Compact(out)
 }
 
 // Contestants returns the spellings of all policies of this program, yardsticks included,
@@ -55,8 +71,12 @@ func (a *Arena) Read(r io.Reader) error {
 
 // Missing lists the simulations of a trace that have no row.
 func (a *Arena) Missing(name string) (out []Setup) {
+	budgets := a.Budgets
+	if own, has := a.Recorded[name]; has {
+		budgets = own
+	}
 	for _, rule := range a.Rules {
-		for _, b := range a.Budgets {
+		for _, b := range budgets {
 			for _, p := range a.Policies {
 				if s := (Setup{Policy: p, Budget: b, Rule: rule}); a.row(name, s) == nil {
 					out = append(out, s)
@@ -78,7 +98,11 @@ func (a *Arena) row(name string, s Setup) *Row {
 
 // Run adds the missing rows of a trace.
 func (a *Arena) Run(ctx context.Context, name string, t *trace.Trace, done func(Row)) error {
-	rows, err := NewSimulator(t).RunAll(ctx, a.Missing(name), done)
+	return a.run(ctx, name, NewSimulator(t), done)
+}
+
+func (a *Arena) run(ctx context.Context, name string, w *Simulator, done func(Row)) error {
+	rows, err := w.RunAll(ctx, a.Missing(name), done)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -91,10 +115,8 @@ func (a *Arena) Run(ctx context.Context, name string, t *trace.Trace, done func(
 // Write writes arena.jsonl, which has all rows, arena.md, and for each rule a figure.
 func (a *Arena) Write(dir string) error {
 	var lines, text bytes.Buffer
-	for _, r := range a.rows {
-		if err := writeTraced(&lines, []string{r.Trace}, [][]Row{{r.Row}}); err != nil {
-			return err
-		}
+	if err := a.lines(&lines); err != nil {
+		return err
 	}
 	files := map[string][]byte{}
 	for _, rule := range a.Rules {
@@ -110,6 +132,25 @@ func (a *Arena) Write(dir string) error {
 	}
 	files["arena.jsonl"], files["arena.md"] = lines.Bytes(), text.Bytes()
 	return figure.WriteFiles(dir, files)
+}
+
+// lines writes all rows as JSON, one object a line, with their trace.
+func (a *Arena) lines(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	for _, r := range a.rows {
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// budgets lists all budgets, the smallest first.
+func (a *Arena) budgets() []time.Duration {
+	all := slices.Concat(a.Budgets, slices.Concat(slices.Collect(maps.Values(a.Recorded))...))
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // traces lists the names of the traces that have a row of a setup and of the default policy.
@@ -141,7 +182,7 @@ func (a *Arena) table(w io.Writer, rule string) {
 		{name: "fresh %", digits: 2, of: func(r *Row) float64 { return 100 * r.Fresh }},
 		{name: "age", digits: 1, of: func(r *Row) float64 { return r.Age }},
 	}
-	for _, b := range a.Budgets {
+	for _, b := range a.budgets() {
 		fmt.Fprintf(w, "\n**%s, %s**\n\n| policy | traces |", rule, seconds(b))
 		for _, c := range columns {
 			fmt.Fprintf(w, " %s |", c.name)
@@ -174,45 +215,57 @@ func (a *Arena) table(w io.Writer, rule string) {
 	}
 }
 
-// goals writes how near the default policy comes to one that knows how often each result changes, on how
-// many traces it finds at least 99.5 % of what it finds with the next smaller budget, and its delays.
+// goals writes how near the default policy comes to one that knows how often each result changes, and to the best other one
+// that an endpoint can run, on how many traces it finds at least 99.5 % of what it finds with the next smaller budget, and
+// its delays.
 func (a *Arena) goals(w io.Writer, rule string) {
-	fmt.Fprintf(w, "\n**%s, %s**\n\n| budget | traces | found | %% of rates | from | to | not less | most | stale |\n|%s\n",
-		rule, registry.DefaultPolicy, strings.Repeat("---|", 9))
-	var before Setup
-	budgets := slices.Sorted(slices.Values(a.Budgets))
-	for _, b := range budgets {
+	fmt.Fprintf(w, "\n**%s, %s**\n\n| budget | traces | found | %% of rates | from | to | %% of best other | from | to | not less | most | stale |\n|%s\n",
+		rule, registry.DefaultPolicy, strings.Repeat("---|", 12))
+	before := map[string]*Row{} // by trace: with the next smaller budget
+	for _, b := range a.budgets() {
 		own := Setup{Policy: registry.DefaultPolicy, Budget: b, Rule: rule}
-		knowing := own
-		knowing.Policy = "rates"
-		var found, part, most, stale []float64
+		var found, known, best, most, stale []float64
 		more, compared := 0, 0
 		for _, name := range a.traces(own) {
 			r := a.row(name, own)
 			found, most, stale = append(found, float64(r.Relevant)), append(most, float64(r.MaxDelay)), append(stale, float64(r.AbsDelay))
-			if k := a.row(name, knowing); k != nil {
-				part = append(part, 100*float64(r.Relevant)/float64(max(1, k.Relevant)))
+			other := 0
+			for _, p := range a.Policies {
+				s := own
+				if s.Policy = p; p == "rates" {
+					if k := a.row(name, s); k != nil {
+						known = append(known, 100*float64(r.Relevant)/float64(max(1, k.Relevant)))
+					}
+				} else if k := a.row(name, s); k != nil && p != registry.DefaultPolicy && !yardstick(p) {
+					other = max(other, k.Relevant)
+				}
 			}
-			if k := a.row(name, before); k != nil {
+			if other > 0 {
+				best = append(best, 100*float64(r.Relevant)/float64(other))
+			}
+			if k := before[name]; k != nil {
 				compared++
 				if float64(r.Relevant) >= 0.995*float64(k.Relevant) {
 					more++
 				}
 			}
+			before[name] = r
 		}
-		if before = own; len(found) == 0 {
+		if len(found) == 0 {
 			continue
 		}
 		mean := func(list []float64, digits int) string {
 			m, _ := figure.MeanDeviation(list)
 			return decimal(m, digits)
 		}
-		knows := " | | |"
-		if len(part) > 0 {
-			knows = fmt.Sprintf(" %s | %.1f | %.1f |", mean(part, 1), slices.Min(part), slices.Max(part))
+		part := func(list []float64) string {
+			if len(list) == 0 {
+				return " | | |"
+			}
+			return fmt.Sprintf(" %s | %.1f | %.1f |", mean(list, 1), slices.Min(list), slices.Max(list))
 		}
-		fmt.Fprintf(w, "| %s | %d | %s |%s %d of %d | %.0f | %s |\n",
-			seconds(b), len(found), mean(found, 0), knows, more, compared, slices.Max(most), mean(stale, 0))
+		fmt.Fprintf(w, "| %s | %d | %s |%s%s %d of %d | %.0f | %s |\n",
+			seconds(b), len(found), mean(found, 0), part(known), part(best), more, compared, slices.Max(most), mean(stale, 0))
 	}
 }
 
@@ -250,7 +303,7 @@ func (a *Arena) figures(rule string) []figure.Figure {
 			l := figure.Lines{Strong: registry.DefaultPolicy}
 			for _, policy := range a.Policies {
 				var points plotter.XYs
-				for _, b := range a.Budgets {
+				for _, b := range a.budgets() {
 					if list := a.column(Setup{Policy: policy, Budget: b, Rule: rule}, of); len(list) > 0 {
 						m, _ := figure.MeanDeviation(list)
 						points = append(points, plotter.XY{X: b.Seconds(), Y: m})

@@ -70,19 +70,31 @@ func TestArena(t *testing.T) {
 	}
 }
 
-// Two traces: the second finds less with 7 s than with 5 s, and half of what rates finds.
+// Two traces: the second finds less with 7 s than with 5 s, and half of what rates finds. A recording has a budget of its own,
+// and another policy that finds more.
 func TestArenaGoals(t *testing.T) {
-	a := &Arena{Budgets: []time.Duration{7 * time.Second, 5 * time.Second}, rows: []traced{
-		{"a", Row{Policy: "hybrid", BudgetMS: 5000, Rule: "strict", Metrics: Metrics{Relevant: 80, MaxDelay: 9, AbsDelay: 40}}},
-		{"b", Row{Policy: "hybrid", BudgetMS: 5000, Rule: "strict", Metrics: Metrics{Relevant: 60, MaxDelay: 7, AbsDelay: 60}}},
-		{"a", Row{Policy: "hybrid", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 90, MaxDelay: 4, AbsDelay: 20}}},
-		{"b", Row{Policy: "hybrid", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 50, MaxDelay: 5, AbsDelay: 30}}},
-		{"a", Row{Policy: "rates", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 100}}},
-		{"b", Row{Policy: "rates", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 100}}},
-	}}
+	a := &Arena{Budgets: []time.Duration{7 * time.Second, 5 * time.Second}, Policies: []string{"hybrid", "rates", "dj", "rr"},
+		Recorded: map[string][]time.Duration{"c": {6 * time.Second}}, rows: []traced{
+			{"a", Row{Policy: "hybrid", BudgetMS: 5000, Rule: "strict", Metrics: Metrics{Relevant: 80, MaxDelay: 9, AbsDelay: 40}}},
+			{"b", Row{Policy: "hybrid", BudgetMS: 5000, Rule: "strict", Metrics: Metrics{Relevant: 60, MaxDelay: 7, AbsDelay: 60}}},
+			{"a", Row{Policy: "hybrid", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 90, MaxDelay: 4, AbsDelay: 20}}},
+			{"b", Row{Policy: "hybrid", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 50, MaxDelay: 5, AbsDelay: 30}}},
+			{"a", Row{Policy: "rates", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 100}}},
+			{"b", Row{Policy: "rates", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 100}}},
+			{"c", Row{Policy: "hybrid", BudgetMS: 6000, Rule: "strict", Metrics: Metrics{Relevant: 30}}},
+			{"c", Row{Policy: "rr", BudgetMS: 6000, Rule: "strict", Metrics: Metrics{Relevant: 20}}},
+			{"c", Row{Policy: "dj", BudgetMS: 6000, Rule: "strict", Metrics: Metrics{Relevant: 40}}},
+		}}
+	a.Rules = []string{"strict"}
+	for name, want := range map[string]int{"b": 5, "c": 1, "d": 8} {
+		if got := a.Missing(name); len(got) != want {
+			t.Errorf("%s misses %d: %+v", name, len(got), got)
+		}
+	}
 	var text strings.Builder
 	a.goals(&text, "strict")
-	for _, want := range []string{"| 5 s | 2 | 70 | | | | 0 of 0 | 9 | 50 |", "| 7 s | 2 | 70 | 70.0 | 50.0 | 90.0 | 1 of 2 | 5 | 25 |"} {
+	for _, want := range []string{"| 5 s | 2 | 70 | | | | | | | 0 of 0 | 9 | 50 |", "| 6 s | 1 | 30 | | | | 75.0 | 75.0 | 75.0 | 0 of 0 | 0 | 0 |",
+		"| 7 s | 2 | 70 | 70.0 | 50.0 | 90.0 | | | | 1 of 2 | 5 | 25 |"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %s in%s", want, text.String())
 		}

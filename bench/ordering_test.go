@@ -113,7 +113,7 @@ func BenchmarkStudy(b *testing.B) {
 	w, spent := NewSimulator(tr), map[string]float64{}
 	for b.Loop() {
 		clear(spent)
-		for _, s := range Plan(plan.RuleOverrun, PaperBudgets()) {
+		for _, s := range NewStudy(plan.RuleOverrun, PaperBudgets()).Missing("") {
 			began := growth.Processor()
 			if _, err := w.Run(b.Context(), s); err != nil {
 				b.Fatal(err)

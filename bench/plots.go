@@ -29,7 +29,7 @@ func (s *Study) figures() []figure.Figure {
 	if s.Compare {
 		rings = " Filled: this trace; rings: the paper's own figures for the same policies."
 	}
-	for _, b := range s.budgets() {
+	for _, b := range s.Budgets {
 		k := fmt.Sprintf("%gs", b.Seconds())
 		add("detection-"+k, "Changes found against executions needed, budget "+seconds(b)+"."+rings+" Up and to the left is better.",
 			func() (*plot.Plot, error) { return s.plotDetection(b) })
@@ -49,7 +49,7 @@ func seconds(budget time.Duration) string {
 }
 
 func (s *Study) plotChanges() (*plot.Plot, error) {
-	t := s.World.t
+	t := s.world.t
 	p := figure.New("Changed results per revision", "revision", "queries whose result changed")
 	bars := make(plotter.XYs, t.Revisions)
 	for i := range bars {
@@ -75,7 +75,7 @@ func (s *Study) plotChanges() (*plot.Plot, error) {
 }
 
 func (s *Study) plotDistinct() (*plot.Plot, error) {
-	t := s.World.t
+	t := s.world.t
 	first := make([]int, t.Revisions+1)
 	for _, q := range t.Series {
 		if len(q.Versions) > 1 {
@@ -94,7 +94,7 @@ func (s *Study) plotDistinct() (*plot.Plot, error) {
 }
 
 func (s *Study) plotRuntime() (*plot.Plot, error) {
-	t := s.World.t
+	t := s.world.t
 	p := figure.New("Runtime per revision", "revision", "seconds (logarithmic)")
 	figure.Logarithmic(&p.Y)
 	var all, changed plotter.XYs
@@ -105,7 +105,7 @@ func (s *Study) plotRuntime() (*plot.Plot, error) {
 		}
 	}
 	for rev := 1; rev <= t.Revisions; rev++ {
-		if c := s.World.totals[rev].cost.Seconds(); c > 0 {
+		if c := s.world.totals[rev].cost.Seconds(); c > 0 {
 			all = append(all, plotter.XY{X: float64(rev), Y: c})
 		}
 		if cost[rev] > 0 {
@@ -123,7 +123,7 @@ func (s *Study) plotRuntime() (*plot.Plot, error) {
 func (s *Study) plotDetection(budget time.Duration) (*plot.Plot, error) {
 	p := figure.New("Detection against executions, budget "+seconds(budget), "executions (logarithmic)", "changes found, %")
 	figure.Logarithmic(&p.X)
-	all := float64(max(1, s.World.changes))
+	all := float64(max(1, s.world.changes))
 	var ours, theirs plotter.XYs
 	var names figure.Labels
 	for _, r := range s.rowsOf(budget) {

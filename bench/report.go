@@ -24,14 +24,14 @@ func (s *Study) html(w io.Writer, pictures []figure.Picture) error {
 		figures = append(figures, figureView{p.Name, p.Caption, p.Inline(i)})
 	}
 	var tables []tableView
-	for i, b := range s.budgets() {
+	for i, b := range s.Budgets {
 		tables = append(tables, s.table(i+1, b))
 	}
-	t := s.World.t
+	t := s.world.t
 	return page.Execute(w, map[string]any{
-		"Trace": strings.Join(s.Traces, ", "), "Several": len(s.Traces) > 1, "Rule": s.Rule,
+		"Trace": strings.Join(s.names, ", "), "Several": len(s.names) > 1, "Rule": s.Rules[0],
 		"Measures": tableColumns, "Clairvoyant": clairvoyant, "Default": registry.DefaultPolicy,
-		"Queries": figure.Thousands(t.Queries), "Revisions": figure.Thousands(t.Revisions), "Changes": figure.Thousands(s.World.changes),
+		"Queries": figure.Thousands(t.Queries), "Revisions": figure.Thousands(t.Revisions), "Changes": figure.Thousands(s.world.changes),
 		"Compare": s.Compare, "Why": whyExecutions, "Published": PublishedSource, "Tables": tables, "Figures": figures,
 		"Statistics": trace.Knuth2016().Compare(t), "Source": trace.Knuth2016().Source,
 	})

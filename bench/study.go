@@ -28,10 +28,6 @@ func Configurations() []string {
 	})
 }
 
-// waits are hybrid with other waits. They hardly differ where the budget is not scarce,
-// where a simulation takes longest.
-func waits() []string { return []string{"hybrid:d=32", "hybrid:d=1024"} }
-
 // PaperBudgets returns the budgets of the paper's tables: practically unlimited, about the
 // most that all changed queries of a slot take, and scarce.
 func PaperBudgets() []time.Duration {
@@ -47,64 +43,39 @@ func Budgets(t *trace.Trace) []time.Duration {
 	}
 	var out []time.Duration
 	for _, part := range []time.Duration{1, 10, 50} {
-		unit := time.Millisecond
-		for most/part >= 100*unit {
-			unit *= 10
-		}
-		out = append(out, (most/part+unit-1)/unit*unit)
+		out = append(out, twoDigits(most/part))
 	}
 	return slices.Compact(out)
 }
 
-// Plan lists the setups of a study by budget: the configurations, hybrid with other
-// waits for the smallest budget, and then further policies, each once.
-func Plan(rule string, budgets []time.Duration, more ...string) []Setup {
-	var out []Setup
-	for _, b := range budgets {
-		seen := map[string]bool{}
-		list := Configurations()
-		if b == slices.Min(budgets) {
-			list = append(list, waits()...)
-		}
-		for _, p := range append(list, more...) {
-			if !seen[p] {
-				out = append(out, Setup{Policy: p, Budget: b, Rule: rule})
-			}
-			seen[p] = true
-		}
+// twoDigits rounds a time up to two significant digits of milliseconds.
+func twoDigits(d time.Duration) time.Duration {
+	unit := time.Millisecond
+	for d >= 100*unit {
+		unit *= 10
 	}
-	return out
+	return max(time.Millisecond, (d+unit-1)/unit*unit)
 }
 
-// A Study runs the same setups over one or several traces. Its plots show the first
-// trace, its tables the means of all traces.
+// A Study is an arena with one rule whose report is a page. Its plots show the first trace, its
+// tables the means of all traces.
 type Study struct {
-	Rule    string
-	Compare bool       // show the paper's values beside ours, where it has the policy and the budget
-	Traces  []string   // names
-	Rows    [][]Row    // by trace, in the order of the plan
-	World   *Simulator // of the first trace
+	Arena
+	Compare bool // show the paper's values beside ours, where it has the policy and the budget
 
-	plan []Setup
+	world *Simulator // of the first trace
+	names []string   // of the traces
 }
 
-// NewStudy returns a study without traces.
-func NewStudy(plan []Setup) *Study {
-	s := &Study{plan: plan}
-	if len(plan) > 0 {
-		s.Rule = plan[0].Rule
+// NewStudy returns a study of the configurations and further policies.
+func NewStudy(rule string, budgets []time.Duration, more ...string) *Study {
+	s := &Study{Arena: Arena{Rules: []string{rule}, Budgets: budgets}}
+	for _, p := range append(Configurations(), more...) {
+		if !slices.Contains(s.Policies, p) {
+			s.Policies = append(s.Policies, p)
+		}
 	}
 	return s
-}
-
-// budgets returns the budgets of the plan in its order, each once.
-func (s *Study) budgets() (out []time.Duration) {
-	for _, x := range s.plan {
-		if !slices.Contains(out, x.Budget) {
-			out = append(out, x.Budget)
-		}
-	}
-	return out
 }
 
 // published returns the paper's values of a policy under a budget, nil if they are not shown.
@@ -115,26 +86,18 @@ func (s *Study) published(policy string, budget time.Duration) *Reference {
 	return find(Published(), policy, budget.Milliseconds())
 }
 
-// Add runs all setups over one more trace. It calls done after each.
+// Add runs all policies over one more trace. It calls done after each.
 func (s *Study) Add(ctx context.Context, name string, t *trace.Trace, done func(Row)) error {
 	w := NewSimulator(t)
-	rows, err := w.RunAll(ctx, s.plan, done)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	if s.world == nil {
+		s.world = w
 	}
-	if s.World == nil {
-		s.World = w
-	} else {
-		for i := range rows {
-			rows[i].Detail = Detail{}
-		}
-	}
-	s.Traces, s.Rows = append(s.Traces, name), append(s.Rows, rows)
-	return nil
+	s.names = append(s.names, name)
+	return s.run(ctx, name, w, done)
 }
 
 // Write writes report.html, which is complete in itself, and beside it every plot
-// as SVG, and all rows as CSV and JSON. The same study gives the same bytes.
+// as SVG, and all rows as JSON. The same study gives the same bytes.
 func (s *Study) Write(dir string) error {
 	files := map[string][]byte{}
 	var pictures []figure.Picture
@@ -146,26 +109,21 @@ func (s *Study) Write(dir string) error {
 		p.AddTo(files)
 		pictures = append(pictures, p)
 	}
-	var csv, lines, page bytes.Buffer
-	if err := s.csv(&csv); err != nil {
-		return err
-	}
-	if err := writeTraced(&lines, s.Traces, s.Rows); err != nil {
+	var lines, page bytes.Buffer
+	if err := s.lines(&lines); err != nil {
 		return err
 	}
 	if err := s.html(&page, pictures); err != nil {
 		return err
 	}
-	files["study.csv"], files["study.jsonl"], files["report.html"] = csv.Bytes(), lines.Bytes(), page.Bytes()
+	files["study.jsonl"], files["report.html"] = lines.Bytes(), page.Bytes()
 	return figure.WriteFiles(dir, files)
 }
 
 // rowsOf returns the rows of the first trace under one budget.
 func (s *Study) rowsOf(budget time.Duration) (out []*Row) {
-	for i := range s.Rows[0] {
-		if s.Rows[0][i].BudgetMS == budget.Milliseconds() {
-			out = append(out, &s.Rows[0][i])
-		}
+	for _, p := range s.Policies {
+		out = append(out, s.row(s.names[0], Setup{Policy: p, Budget: budget, Rule: s.Rules[0]}))
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,18 +27,18 @@ func TestLongStudy(t *testing.T) {
 		}
 		traces = append(traces, tr)
 	}
-	setups := (len(Configurations())+1)*len(PaperBudgets()) + len(waits()) // rr is included already
+	setups := (len(Configurations()) + 1) * len(PaperBudgets()) // rr is included already
 	var first map[string][]byte
 	for range 2 {
 		done := 0
-		s := NewStudy(Plan(plan.RuleOverrun, PaperBudgets(), "ttl:max=4:half", "rr"))
+		s := NewStudy(plan.RuleOverrun, PaperBudgets(), "ttl:max=4:half", "rr")
 		s.Compare = true
-		for _, tr := range traces {
-			if err := s.Add(t.Context(), "test.trace", tr, func(Row) { done++ }); err != nil {
+		for i, tr := range traces {
+			if err := s.Add(t.Context(), fmt.Sprint(i, ".trace"), tr, func(Row) { done++ }); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if done != 2*setups || len(s.Rows[0]) != setups || len(s.Rows[1]) != setups {
+		if done != 2*setups || len(s.rows) != 2*setups {
 			t.Fatalf("%d simulations of %d setups", done, setups)
 		}
 		for _, f := range s.figures() {
@@ -89,13 +90,13 @@ func TestLongStudy(t *testing.T) {
 	if n := strings.Count(page, "<svg"); n != 3+2*len(PaperBudgets()) {
 		t.Errorf("%d plots", n)
 	}
-	for _, name := range []string{"detection-10s.svg", "delay-50s.svg", "changes.svg", "study.csv", "study.jsonl"} {
+	for _, name := range []string{"detection-10s.svg", "delay-50s.svg", "changes.svg", "study.jsonl"} {
 		if len(first[name]) == 0 {
 			t.Errorf("%s is missing", name)
 		}
 	}
-	if lines := strings.Count(string(first["study.csv"]), "\n"); lines != 1+2*setups {
-		t.Errorf("the CSV has %d lines", lines)
+	if lines := strings.Count(string(first["study.jsonl"]), "\n"); lines != 2*setups {
+		t.Errorf("study.jsonl has %d lines", lines)
 	}
 }
 
@@ -133,7 +134,7 @@ func TestStudyOfOwnTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	budgets := []time.Duration{1500 * time.Millisecond, 20 * time.Millisecond}
-	s := NewStudy(Plan(plan.RuleStrict, budgets))
+	s := NewStudy(plan.RuleStrict, budgets)
 	if err := s.Add(t.Context(), "own.trace", tr, func(Row) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestStudyOfOwnTrace(t *testing.T) {
 	if err := s.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"report.html", "study.csv"} {
+	for _, name := range []string{"report.html", "study.jsonl"} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)

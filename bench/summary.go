@@ -1,10 +1,7 @@
 package bench
 
 import (
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -64,17 +61,10 @@ type summary struct {
 }
 
 func (s *Study) summaries(budget time.Duration) (out []summary) {
-	for i, setup := range s.plan {
-		if setup.Budget != budget {
-			continue
-		}
-		sum := summary{policy: setup.Policy, means: make([]float64, len(tableColumns)), deviation: make([]float64, len(tableColumns))}
-		for m := range tableColumns {
-			var sample []float64
-			for t := range s.Rows {
-				sample = append(sample, tableColumns[m].of(&s.Rows[t][i]))
-			}
-			sum.means[m], sum.deviation[m] = figure.MeanDeviation(sample)
+	for _, p := range s.Policies {
+		sum := summary{policy: p, means: make([]float64, len(tableColumns)), deviation: make([]float64, len(tableColumns))}
+		for m, k := range tableColumns {
+			sum.means[m], sum.deviation[m] = figure.MeanDeviation(s.column(Setup{Policy: p, Budget: budget, Rule: s.Rules[0]}, k.of))
 		}
 		out = append(out, sum)
 	}
@@ -122,62 +112,6 @@ func percentDifference(v, from float64) string {
 		return ""
 	}
 	return fmt.Sprintf("%+.0f %%", 100*(v/from-1))
-}
-
-// csv writes all rows with their trace and, for setups of the paper, its values.
-func (s *Study) csv(w io.Writer) error {
-	c := csv.NewWriter(w)
-	head := []string{"trace"}
-	for _, k := range rowColumns {
-		head = append(head, k.name)
-	}
-	for _, m := range tableColumns {
-		if s.Compare && m.paper != nil && m.digits == 0 {
-			head = append(head, "paper_"+strings.ReplaceAll(m.name, " ", "_"))
-		}
-	}
-	if err := c.Write(head); err != nil {
-		return err
-	}
-	for t, name := range s.Traces {
-		for i := range s.Rows[t] {
-			r := &s.Rows[t][i]
-			line := []string{name}
-			for _, k := range rowColumns {
-				line = append(line, k.get(r))
-			}
-			published := s.published(r.Policy, time.Duration(r.BudgetMS)*time.Millisecond)
-			for _, m := range tableColumns {
-				if !s.Compare || m.paper == nil || m.digits > 0 {
-					continue
-				}
-				text := ""
-				if published != nil {
-					text = strconv.Itoa(int(m.paper(published)))
-				}
-				line = append(line, text)
-			}
-			if err := c.Write(line); err != nil {
-				return err
-			}
-		}
-	}
-	c.Flush()
-	return c.Error()
-}
-
-// writeTraced writes all rows as JSON, one object a line, with their trace.
-func writeTraced(w io.Writer, traces []string, rows [][]Row) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	for t, name := range traces {
-		for _, r := range rows[t] {
-			if err := e.Encode(traced{name, r}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // traced is a row with the name of its trace.

@@ -25,10 +25,12 @@ func arenaCommand(w *cli.Env) *cobra.Command {
 		Use: "arena", Short: "Compare all policies over several histories", Args: cobra.NoArgs,
 		Long: `Generates histories, runs every policy over each of them at every budget and under
 every rule, and writes tables: how near the default policy comes to one that knows all
-rates, whether more budget finds more, and its delays; then means, standard deviations
-and a paired test against the default policy for each. It also writes figures, and arena.jsonl, which has one line for each
-simulation. What that file has already is not simulated again: run it again with a
-policy of your own, and only your policy runs. --trace adds recorded histories.
+rates and to the best other policy, whether more budget finds more, and its delays;
+then means, standard deviations and a paired test against the default policy for each.
+It also writes figures, and arena.jsonl, which has one line for each simulation. What
+that file has already is not simulated again: run it again with a policy of your own,
+and only your policy runs. --trace adds recorded histories, each with budgets that
+follow from what its queries take.
 
 Everything takes some hours; --seeds, --policy, --budget and --rule select.`,
 		Example: `  freshet bench arena --seeds 41,42,43 --rule strict --out arena
@@ -72,6 +74,17 @@ Everything takes some hours; --seeds, --policy, --budget and --rule select.`,
 // runArena runs what is missing, trace by trace. It writes all files after each trace.
 func runArena(c *cobra.Command, w *cli.Env, a *bench.Arena, seeds, traces []string, out string) error {
 	names, steps := append([]string(nil), traces...), 0
+	a.Recorded = map[string][]time.Duration{}
+	for _, name := range traces {
+		if c.Flags().Changed("budget") {
+			break
+		}
+		t, err := loadTrace(name)
+		if err != nil {
+			return err
+		}
+		a.Recorded[name] = bench.Parts(t)
+	}
 	for _, seed := range seeds {
 		names = append(names, "seed "+seed)
 	}

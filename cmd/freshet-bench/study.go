@@ -22,7 +22,7 @@ func studyCommand(w *cli.Env) *cobra.Command {
 		Use: "study", Short: "Run the whole study and write a report", Args: cobra.NoArgs,
 		Long: `Runs all policies under several budgets and writes one HTML page that is complete
 in itself, with plots and tables. It also writes all plots as SVG, and
-all values as CSV and JSON. With several traces, tables
+all values as JSON. With several traces, tables
 have means and standard deviations. --policy adds policies, your own for example.
 Without --budget, the budgets are what all queries take in the costliest slot of
 the first trace, a tenth of it, and a fiftieth of it.
@@ -56,15 +56,15 @@ traces of 'generate --like knuth2016', and the budgets are then those of the pap
 			default:
 				budgets = bench.Budgets(t)
 			}
-			plan := bench.Plan(rule, budgets, more...)
-			for _, s := range plan {
-				if err := s.Check(); err != nil {
+			s := bench.NewStudy(rule, budgets, more...)
+			s.Compare = compare
+			setups := s.Missing("")
+			for _, x := range setups {
+				if err := x.Check(); err != nil {
 					return cli.UsageErrorf("%v", err)
 				}
 			}
-			s := bench.NewStudy(plan)
-			s.Compare = compare
-			bar := progress(w, len(plan)*len(traces), "simulating")
+			bar := progress(w, len(setups)*len(traces), "simulating")
 			defer bar.Close()
 			for i, path := range traces {
 				if i > 0 {
@@ -72,7 +72,7 @@ traces of 'generate --like knuth2016', and the budgets are then those of the pap
 						return err
 					}
 				}
-				if err := s.Add(c.Context(), filepath.Base(path), t, func(bench.Row) { bar.Add(1) }); err != nil {
+				if err := s.Add(c.Context(), path, t, func(bench.Row) { bar.Add(1) }); err != nil {
 					return err
 				}
 			}
@@ -80,7 +80,7 @@ traces of 'generate --like knuth2016', and the budgets are then those of the pap
 			if err := s.Write(out); err != nil {
 				return err
 			}
-			fmt.Fprintf(w.Stderr, "%d simulations; the report is %s\n", len(plan)*len(traces), filepath.Join(out, "report.html"))
+			fmt.Fprintf(w.Stderr, "%d simulations; the report is %s\n", len(setups)*len(traces), filepath.Join(out, "report.html"))
 			return nil
 		},
 	}
