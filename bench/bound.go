@@ -31,11 +31,19 @@ func (w *Simulator) Bound(rule string, budget time.Duration) int {
 		return 0
 	}
 	jobs, capacity := w.jobs(rule, budget)
-	price := make([]float64, w.t.Revisions+1)
+	best := lowest(capacity, make([]float64, len(capacity)), func(price []float64) (float64, []float64) {
+		return priced(jobs, capacity, price)
+	})
+	return int(best + 1e-6)
+}
+
+// lowest looks for the smallest value over the prices of slots, beginning with some. eval also returns what is used
+// of the capacity of each slot at these prices.
+func lowest(capacity, price []float64, eval func([]float64) (value float64, used []float64)) float64 {
 	best, aim, since := math.Inf(1), 0.1, 0
 	at := price
 	for range boundRounds {
-		value, used := priced(jobs, capacity, at)
+		value, used := eval(at)
 		if value < best-0.01 {
 			best, price, since = value, append(price[:0:0], at...), 0
 		} else if since++; since == 10 { // The aim was too high.
@@ -59,7 +67,7 @@ func (w *Simulator) Bound(rule string, budget time.Duration) int {
 		}
 		at = next
 	}
-	return int(best + 1e-6)
+	return best
 }
 
 // setBounds sets the bound of rows without merged requests.

@@ -49,3 +49,21 @@ func (t *Trace) drift(after int, r *rand.Rand) {
 		t.Series = append(t.Series, heir)
 	}
 }
+
+// GenerateRandom makes a trace as Generate does, but each query changes in random revisions, as often as
+// before. So nothing but how often a query changes says when it does.
+func GenerateRandom(ctx context.Context, l Target, seed uint64) (*Trace, error) {
+	t, err := Generate(ctx, l, seed)
+	if err != nil {
+		return nil, err
+	}
+	r := rand.New(rand.NewPCG(seed, 0xbf58476d1ce4e5b9))
+	for _, s := range t.Series {
+		at := r.Perm(t.Revisions)[:len(s.Versions)-1]
+		slices.Sort(at)
+		for i, rev := range at {
+			s.Versions[i+1].Rev = rev + 1
+		}
+	}
+	return t, t.Seal()
+}

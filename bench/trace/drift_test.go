@@ -62,3 +62,40 @@ func TestDrift(t *testing.T) {
 		t.Errorf("%d of %d queries stop, %d start", stopped, len(plain.Series), started)
 	}
 }
+
+// In random revisions, queries change as often as before, and without periods: a query that changes half of the
+// time hardly ever waits for long.
+func TestGenerateRandom(t *testing.T) {
+	l := tracetest.Small(200, 120)
+	plain, err := trace.Generate(t.Context(), l, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random, err := trace.GenerateRandom(t.Context(), l, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := trace.GenerateRandom(t.Context(), l, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved, seen := 0, map[int]bool{}
+	for i, s := range random.Series {
+		was := plain.Series[i]
+		if s.Query != was.Query || len(s.Versions) != len(was.Versions) {
+			t.Fatalf("query %d has %d versions, query %d had %d", s.Query, len(s.Versions), was.Query, len(was.Versions))
+		}
+		for k, v := range s.Versions[1:] {
+			if v.Rev <= s.Versions[k].Rev || v.Rev > random.Revisions || v.Rev != again.Series[i].Versions[k+1].Rev {
+				t.Fatalf("query %d changes in revision %d after %d", s.Query, v.Rev, s.Versions[k].Rev)
+			}
+			seen[v.Rev] = true
+			if v.Rev != was.Versions[k+1].Rev {
+				moved++
+			}
+		}
+	}
+	if moved < 10 || len(seen) < 60 {
+		t.Errorf("%d changes moved, in %d revisions", moved, len(seen))
+	}
+}

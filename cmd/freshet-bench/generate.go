@@ -13,13 +13,14 @@ import (
 func generateCommand(w *cli.Env) *cobra.Command {
 	var like, out string
 	var seed uint64
-	var drift bool
+	var drift, random bool
 	c := &cobra.Command{
 		Use: "generate", Short: "Make a synthetic trace with published statistics", Args: cobra.NoArgs,
 		Long: `Makes a trace whose statistics are those published about a dataset, and prints
 each of them beside its target. The same seed makes the same trace. A name
 that ends in .json gives the exchange format, any other zstd of JSON lines. With
---drift half of the queries that change stop half-way, and others start.`,
+--drift half of the queries that change stop half-way, and others start. With
+--random each query changes as often, but in random revisions.`,
 		Example: "  freshet bench generate --like knuth2016 --seed 1 --out t.trace",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var names []string
@@ -32,8 +33,13 @@ that ends in .json gives the exchange format, any other zstd of JSON lines. With
 					return cli.UsageErrorf("--out is missing: where to write the trace")
 				}
 				generate := trace.Generate
-				if drift {
+				switch {
+				case drift && random:
+					return cli.UsageErrorf("--drift and --random exclude each other")
+				case drift:
 					generate = trace.GenerateDrifting
+				case random:
+					generate = trace.GenerateRandom
 				}
 				t, err := generate(c.Context(), l, seed)
 				if err != nil {
@@ -51,6 +57,7 @@ that ends in .json gives the exchange format, any other zstd of JSON lines. With
 	f.StringVar(&like, "like", "knuth2016", "dataset whose statistics the trace has")
 	f.Uint64Var(&seed, "seed", 1, "seed")
 	f.BoolVar(&drift, "drift", false, "let half of the queries that change stop half-way, and others start")
+	f.BoolVar(&random, "random", false, "let each query change in random revisions")
 	f.StringVar(&out, "out", "", "file to write")
 	return c
 }

@@ -45,7 +45,7 @@ allocation of retrievals.`,
 	}
 	c.AddCommand(withJSON(w, generateCommand(w)), simulateCommand(w), withJSON(w, studyCommand(w)), withJSON(w, arenaCommand(w)),
 		withJSON(w, recordCommand(w)), replayCommand(w), withJSON(w, sampleCommand(w)), feedCommand(w), withJSON(w, convertCommand(w)),
-		ceiCommand(w), supCommand(w), wicCommand(w), allocationCommand(w),
+		ceiCommand(w), supCommand(w), wicCommand(w), allocationCommand(w), limitsCommand(w),
 		cli.ManCommand(w, func() *cobra.Command { return c }, "  freshet bench man ~/.local/share/man/man1"))
 	return c
 }

@@ -1,0 +1,229 @@
+package bench
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"time"
+)
+
+// Limits are what policies find at most that cannot know when a change comes. A query of the trace
+// counts as drawn from those that take as long, within a factor of two: it changes at random, as often as one
+// of them, and takes their mean time. The numbers are the expected changes.
+type Limits struct {
+	Known   float64 // by a policy that knows how often each result changes
+	Learner float64 // by one that knows how many change how often, and how long they take, but not which ones
+}
+
+// Limits computes limits for policies that execute each query at least once in every wait slots; 0 is no such
+// promise. They keep the budget of each slot in the mean only.
+//
+// For prices μ(s) ≥ 0 of a second in slot s, Σ K·μ(s) + Σ V is a limit, where V is what a query
+// alone is worth at these prices. A query that is known to change at rate λ, and ran in slot s, is
+// worth V(s) = max over gaps g of 1 − e^(−λg) − μ(s+g)·c + V(s+g). One that may have each of the
+// rates is told its rate at its first change. So nothing is ever learnt but that it has not
+// changed yet, and V is a maximum over gaps, too. That it is told, and that budgets are
+// kept in the mean, only makes the limit larger.
+//
+// Source: the Lagrangian relaxation of restless bandits, P. Whittle, "Restless bandits: activity
+// allocation in a changing world", 1988; with D. B. Brown, J. E. Smith, "Information relaxations, duality,
+// and convex stochastic dynamic programs", 2014, for the rate that is told.
+func (w *Simulator) Limits(ctx context.Context, budget time.Duration, wait int) (Limits, error) {
+	kinds, n := w.kinds(), w.t.Revisions
+	if wait == 0 || wait > n {
+		wait = n + 1
+	}
+	capacity := make([]float64, n+1)
+	for s := 1; s <= n; s++ {
+		capacity[s] = budget.Seconds()
+	}
+	limit := func(learns bool) float64 {
+		eval := func(price []float64) (value float64, used []float64) {
+			used = make([]float64, n+1)
+			if ctx.Err() != nil {
+				return 0, used
+			}
+			for s := 1; s <= n; s++ {
+				value += capacity[s] * price[s]
+			}
+			for i := range kinds {
+				value += kinds[i].worth(price, wait, learns, used)
+			}
+			return value, used
+		}
+		return max(0, lowest(capacity, even(capacity, eval), eval)) // below 0, the budget is too small for the promise
+	}
+	return Limits{Known: limit(false), Learner: limit(true)}, ctx.Err()
+}
+
+// even finds the best price that is the same in all slots.
+func even(capacity []float64, eval func([]float64) (float64, []float64)) []float64 {
+	price := make([]float64, len(capacity))
+	low, high := math.Log(1e-6), math.Log(1e3)
+	for range 24 {
+		mid := (low + high) / 2
+		for s := range price {
+			price[s] = math.Exp(mid)
+		}
+		sum := 0.0
+		_, used := eval(price)
+		for s, u := range used {
+			sum += u - capacity[s]
+		}
+		if sum > 0 {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return price
+}
+
+// A kind is the queries that take about as long.
+type kind struct {
+	cost  float64 // mean seconds
+	rates []float64
+	share []float64 // how many queries change at each rate
+}
+
+// kinds lists the kinds of queries. Rates between two powers of two count as their mean.
+func (w *Simulator) kinds() []kind {
+	type sum struct{ rate, queries float64 }
+	costs, sums := map[int]sum{}, map[int]map[int]sum{}
+	for q := range w.t.Queries {
+		ms, rate := 0.0, 0.0
+		for _, row := range w.t.Times[1:] {
+			ms += float64(row[q])
+		}
+		ms /= float64(max(1, w.t.Revisions))
+		if i := w.series[q]; i >= 0 {
+			rate = w.rates[i]
+		}
+		c, r := bits.Len(uint(ms)), math.MinInt
+		if rate > 0 {
+			_, r = math.Frexp(rate)
+		}
+		k := costs[c]
+		costs[c] = sum{k.rate + ms/1000, k.queries + 1}
+		if sums[c] == nil {
+			sums[c] = map[int]sum{}
+		}
+		x := sums[c][r]
+		sums[c][r] = sum{x.rate + rate, x.queries + 1}
+	}
+	var out []kind
+	for c := range 64 {
+		if costs[c].queries == 0 {
+			continue
+		}
+		k := kind{cost: costs[c].rate / costs[c].queries}
+		for r := -64; r < 8; r++ {
+			if x, has := sums[c][r]; has {
+				k.rates, k.share = append(k.rates, x.rate/x.queries), append(k.share, x.queries)
+			}
+		}
+		if x, has := sums[c][math.MinInt]; has {
+			k.rates, k.share = append(k.rates, 0), append(k.share, x.queries)
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+// worth is what the queries of a kind are worth at prices, and adds the seconds that they then
+// take in each slot.
+func (k *kind) worth(price []float64, wait int, learns bool, used []float64) (value float64) {
+	n := len(price) - 1
+	known := make([][]float64, len(k.rates)) // by rate and slot of the last execution
+	next := make([][]int, len(k.rates))      // the slot of the next one, 0 = none
+	arrive := make([][]float64, len(k.rates))
+	for i, rate := range k.rates {
+		known[i], next[i] = k.best(price, wait, rate)
+		arrive[i] = make([]float64, n+1)
+	}
+	if !learns {
+		for i, share := range k.share {
+			value += share * known[i][0]
+			arrive[i][0] = share
+		}
+	} else {
+		value = k.learn(price, wait, known, arrive, used)
+	}
+	for i := range arrive {
+		for s, mass := range arrive[i] {
+			if to := next[i][s]; mass > 0 && to > 0 {
+				used[to] += mass * k.cost
+				arrive[i][to] += mass
+			}
+		}
+	}
+	return value
+}
+
+// best solves a query of a known rate.
+func (k *kind) best(price []float64, wait int, rate float64) (worth []float64, next []int) {
+	n := len(price) - 1
+	worth, next = make([]float64, n+1), make([]int, n+1)
+	change := make([]float64, wait+1)
+	for g := range change {
+		change[g] = -math.Expm1(-rate * float64(g))
+	}
+	after := make([]float64, n+1) // what an execution in a slot costs, and all later ones are worth
+	for s := n; s >= 0; s-- {
+		top, at := math.Inf(-1), 0
+		if s+wait > n {
+			top = 0
+		}
+		for g := 1; g <= wait && s+g <= n; g++ {
+			if v := change[g] + after[s+g]; v > top {
+				top, at = v, s+g
+			}
+		}
+		worth[s], next[s] = top, at
+		after[s] = top - price[s]*k.cost
+	}
+	return worth, next
+}
+
+// learn solves queries whose rates are not known, and says how many have their first change found in each slot.
+func (k *kind) learn(price []float64, wait int, known, arrive [][]float64, used []float64) float64 {
+	n, rates := len(price)-1, len(k.rates)
+	calm := make([]float64, (n+1)*rates) // by slot and rate: queries that have not changed
+	gain := make([]float64, (n+1)*rates) // by slot and rate: what finding the first change in it brings
+	for s := range n + 1 {
+		for i, rate := range k.rates {
+			calm[s*rates+i] = k.share[i] * math.Exp(-rate*float64(s))
+			gain[s*rates+i] = 1 + known[i][s]
+		}
+	}
+	lost, rest, worth, next := make([]float64, n+1), make([]float64, n+1), make([]float64, n+1), make([]int, n+1)
+	for s := n; s >= 0; s-- {
+		left := calm[s*rates:][:rates]
+		for i, x := range left {
+			lost[s] += x * gain[s*rates+i]
+			rest[s] += x
+		}
+		top, at := math.Inf(-1), 0
+		if s+wait > n {
+			top = 0
+		}
+		for to := s + 1; to <= min(n, s+wait); to++ {
+			v := worth[to] - lost[to] - price[to]*k.cost*rest[s]
+			for i, g := range gain[to*rates:][:rates] {
+				v += left[i] * g
+			}
+			if v > top {
+				top, at = v, to
+			}
+		}
+		worth[s], next[s] = top, at
+	}
+	for s := 0; next[s] > 0; s = next[s] {
+		to := next[s]
+		used[to] += rest[s] * k.cost
+		for i := range k.rates {
+			arrive[i][to] += calm[s*rates+i] - calm[to*rates+i]
+		}
+	}
+	return worth[0]
+}
