@@ -11,8 +11,10 @@ import (
 // counts as drawn from those that take as long, within a factor of two: it changes at random, as often as one
 // of them, and takes their mean time. The numbers are the expected changes.
 type Limits struct {
-	Known   float64 // by a policy that knows how often each result changes
-	Learner float64 // by one that knows how many change how often, and how long they take, but not which ones
+	BudgetMS int64   `json:"budget_ms"`
+	Wait     int     `json:"wait"`
+	Known    float64 `json:"known"`   // by a policy that knows how often each result changes
+	Learner  float64 `json:"learner"` // by one that knows how many change how often, and how long they take, but not which ones
 }
 
 // Limits computes limits for policies that execute each query at least once in every wait slots; 0 is no such
@@ -29,7 +31,7 @@ type Limits struct {
 // allocation in a changing world", 1988; with D. B. Brown, J. E. Smith, "Information relaxations, duality,
 // and convex stochastic dynamic programs", 2014, for the rate that is told.
 func (w *Simulator) Limits(ctx context.Context, budget time.Duration, wait int) (Limits, error) {
-	kinds, n := w.kinds(), w.t.Revisions
+	kinds, n, l := w.kinds(), w.t.Revisions, Limits{BudgetMS: budget.Milliseconds(), Wait: wait}
 	if wait == 0 || wait > n {
 		wait = n + 1
 	}
@@ -53,7 +55,8 @@ func (w *Simulator) Limits(ctx context.Context, budget time.Duration, wait int) 
 		}
 		return max(0, lowest(capacity, even(capacity, eval), eval)) // below 0, the budget is too small for the promise
 	}
-	return Limits{Known: limit(false), Learner: limit(true)}, ctx.Err()
+	l.Known, l.Learner = limit(false), limit(true)
+	return l, ctx.Err()
 }
 
 // even finds the best price that is the same in all slots.

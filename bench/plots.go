@@ -203,7 +203,7 @@ func (s *Study) plotDelays(budget time.Duration) (*plot.Plot, error) {
 	figure.Logarithmic(&p.Y)
 	l := figure.Lines{Strong: registry.DefaultPolicy}
 	for _, r := range s.shown(budget) {
-		delays := slices.Sorted(slices.Values(r.Detail.Delays))
+		delays := slices.Sorted(slices.Values(r.Delays))
 		var points plotter.XYs
 		for k, d := range delays {
 			if k == 0 || delays[k-1] != d {

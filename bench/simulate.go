@@ -45,7 +45,7 @@ type Row struct {
 	Slots [][]int  `json:"slots,omitzero"`
 	Cuts  [][2]int `json:"cuts,omitzero"`
 
-	Detail Detail `json:"-"`
+	Delays []int `json:"-"` // of each relevant execution and each result that is stale at the end
 }
 
 // Check returns an error if the setup is invalid.
@@ -122,7 +122,8 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 		}
 		w.slot(r, y, &row, s.Schedule)
 	}
-	row.Metrics, row.Detail = y.finish()
+	row.Metrics = y.finish()
+	row.Delays = y.delays
 	return row, nil
 }
 

@@ -62,7 +62,7 @@ func TestTinyRoundRobin(t *testing.T) {
 		},
 		Slots: [][]int{{0}, {1}, {2}, {0}, {1}}, Cuts: [][2]int{},
 	}
-	got.Detail = Detail{}
+	got.Delays = nil
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
@@ -99,13 +99,13 @@ func TestTinyRevert(t *testing.T) {
 		}
 		y.end(0)
 	}
-	got, d := y.finish()
+	got := y.finish()
 	want := Metrics{Total: 2, Relevant: 1, Irrelevant: 1, Effectivity: 0.5, AbsDelay: 1, MaxDelay: 1, AbsDelayDetected: 1,
 		MaxDelayDetected: 1, AbsMiss: 2, MaxMiss: 2, Distinct: 1, Used: 2, Age: 1.5, Fresh: 0.5}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]int{1}, d.Delays); diff != "" {
+	if diff := cmp.Diff([]int{1}, y.delays); diff != "" {
 		t.Errorf("delays -want +got:\n%s", diff)
 	}
 }

@@ -43,16 +43,11 @@ func (m *Metrics) PerChange() (requests, seconds float64) {
 	return float64(cmp.Or(m.Requests, m.Total)) / found, m.Used / found
 }
 
-// Detail holds the data of plots.
-type Detail struct {
-	Delays []int // of each relevant execution and each result that is stale at the end
-}
-
 // A tally computes the metrics of a schedule.
 type tally struct {
 	w       *Simulator
 	m       Metrics
-	d       Detail
+	delays  []int // of each relevant execution and each result that is stale at the end
 	fetched []int // by series: the version last fetched
 	last    []int // by query: the slot of its last execution
 	done    []bool
@@ -180,7 +175,7 @@ func (y *tally) fetch(i int) {
 		delay := y.slot - staleSince(s, was, now)
 		y.m.AbsDelayDetected += delay
 		y.m.MaxDelayDetected = max(y.m.MaxDelayDetected, delay)
-		y.d.Delays = append(y.d.Delays, delay)
+		y.delays = append(y.delays, delay)
 	}
 	y.m.MaxMiss = max(y.m.MaxMiss, passed)
 }
@@ -216,7 +211,7 @@ func (y *tally) staleFrom(i int) (since int, stale bool) {
 }
 
 // finish adds the results that are stale at the end.
-func (y *tally) finish() (Metrics, Detail) {
+func (y *tally) finish() Metrics {
 	m := y.m
 	y.slot = y.w.t.Revisions
 	m.AbsDelay, m.MaxDelay = m.AbsDelayDetected, m.MaxDelayDetected
@@ -235,7 +230,7 @@ func (y *tally) finish() (Metrics, Detail) {
 			delay := y.slot - since
 			m.AbsDelay += delay
 			m.MaxDelay = max(m.MaxDelay, delay)
-			y.d.Delays = append(y.d.Delays, delay)
+			y.delays = append(y.delays, delay)
 		}
 		m.MaxMiss = max(m.MaxMiss, len(y.w.t.Series[i].Versions)-1-y.fetched[i])
 	}
@@ -247,5 +242,5 @@ func (y *tally) finish() (Metrics, Detail) {
 	m.Used, m.MaxOverrun, m.MaxDebt = y.used.Seconds(), max(0, y.over).Seconds(), y.debt.Seconds()
 	m.Age = float64(ages) / float64(max(1, y.slot*y.w.t.Queries))
 	m.Fresh = 1 - float64(behind)/float64(max(1, y.slot*changing))
-	return m, y.d
+	return m
 }

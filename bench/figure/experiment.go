@@ -2,7 +2,6 @@ package figure
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -259,48 +258,38 @@ type table struct {
 	Rows [][]string
 }
 
-// table returns the means with their deviations, which have columns of their own or
-// follow the means.
-func (e *Experiment) table(columns bool) table {
+// table returns the means with their deviations.
+func (e *Experiment) table() table {
 	g := table{Head: []string{e.X}}
 	for _, c := range e.Curves {
 		g.Head = append(g.Head, c.Name)
-		if columns && c.Deviations != nil {
-			g.Head = append(g.Head, c.Name+": deviation")
-		}
 	}
 	for _, x := range e.Xs() {
 		row := []string{strconv.FormatFloat(x, 'g', 6, 64)}
 		for i := range e.Curves {
-			row = append(row, e.Curves[i].cells(x, columns)...)
+			row = append(row, e.Curves[i].cell(x))
 		}
 		g.Rows = append(g.Rows, row)
 	}
 	return g
 }
 
-// cells returns the cells of a curve at an x. A mean has four significant digits, and its
-// deviation as many decimal places as the mean.
-func (c *Curve) cells(x float64, columns bool) []string {
-	var mean, deviation string
-	if k := c.index(x); k >= 0 {
-		places := decimals(c.Points[k][1])
-		mean = strconv.FormatFloat(c.Points[k][1], 'f', places, 64)
-		if c.Deviations != nil {
-			if deviation = "0"; c.Deviations[k] != 0 {
-				deviation = strconv.FormatFloat(c.Deviations[k], 'f', places, 64)
-			}
-		}
+// cell describes a curve at an x. A mean has four significant digits, and its deviation as many decimal
+// places as the mean.
+func (c *Curve) cell(x float64) string {
+	k := c.index(x)
+	if k < 0 {
+		return ""
 	}
+	places := decimals(c.Points[k][1])
+	mean := strconv.FormatFloat(c.Points[k][1], 'f', places, 64)
 	switch {
 	case c.Deviations == nil:
-		return []string{mean}
-	case columns:
-		return []string{mean, deviation}
-	case deviation == "":
-		return []string{mean}
+		return mean
+	case c.Deviations[k] == 0:
+		return mean + " ± 0"
 	}
-	return []string{mean + " ± " + deviation}
+	return mean + " ± " + strconv.FormatFloat(c.Deviations[k], 'f', places, 64)
 }
 
 // decimals returns the decimal places that show a number with four significant digits,
@@ -313,7 +302,7 @@ func decimals(v float64) int {
 }
 
 // WriteExperiments writes report.html, which is complete in itself, and beside it
-// every plot as SVG, every table as CSV, and all values as JSON.
+// every plot as SVG, and all values as JSON.
 func WriteExperiments(dir, title string, list []Experiment) error {
 	files := map[string][]byte{}
 	var views []experimentView
@@ -323,15 +312,8 @@ func WriteExperiments(dir, title string, list []Experiment) error {
 		if err != nil {
 			return fmt.Errorf("plot %s: %w", e.Name, err)
 		}
-		g := e.table(true)
-		var text bytes.Buffer
-		c := csv.NewWriter(&text)
-		if err := c.WriteAll(append([][]string{g.Head}, g.Rows...)); err != nil {
-			return err
-		}
 		p.AddTo(files)
-		files[e.Name+".csv"] = text.Bytes()
-		views = append(views, experimentView{e, e.table(false), p.Inline(i)})
+		views = append(views, experimentView{e, e.table(), p.Inline(i)})
 	}
 	data, err := json.MarshalIndent(list, "", "  ")
 	if err != nil {

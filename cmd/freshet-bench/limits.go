@@ -15,6 +15,7 @@ func limitsCommand(w *cli.Env) *cobra.Command {
 	var trace string
 	var budgets []time.Duration
 	var waits []int
+	var asJSON bool
 	c := &cobra.Command{
 		Use: "limits", Short: "Say what policies can find at most that cannot see the future", Args: cobra.NoArgs,
 		Long: `Prints how many changes policies find at most in the mean that cannot know when a
@@ -30,7 +31,9 @@ the dual of the problem, see the source.`,
 				return err
 			}
 			s := bench.NewSimulator(t)
-			fmt.Fprintf(w.Stdout, "%10s %6s %10s %10s %8s\n", "budget", "wait", "known", "learner", "of known")
+			if !asJSON {
+				fmt.Fprintf(w.Stdout, "%10s %6s %10s %10s %8s\n", "budget", "wait", "known", "learner", "of known")
+			}
 			for _, b := range budgets {
 				for _, wait := range waits {
 					if b <= 0 || wait < 0 {
@@ -39,6 +42,12 @@ the dual of the problem, see the source.`,
 					l, err := s.Limits(c.Context(), b, wait)
 					if err != nil {
 						return err
+					}
+					if asJSON {
+						if err := cli.PrintJSON(w.Stdout, l); err != nil {
+							return err
+						}
+						continue
 					}
 					fmt.Fprintf(w.Stdout, "%10s %6d %10.0f %10.0f %7.1f%%\n", b, wait, l.Known, l.Learner, 100*l.Learner/max(1, l.Known))
 				}
@@ -50,5 +59,6 @@ the dual of the problem, see the source.`,
 	f.StringVar(&trace, "trace", "", "trace of either format")
 	f.DurationSliceVar(&budgets, "budget", []time.Duration{10 * time.Second}, "budgets of a slot, separated by commas")
 	f.IntSliceVar(&waits, "wait", []int{0}, "most slots between executions of a query, several separated by commas")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return c
 }
