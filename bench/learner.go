@@ -18,7 +18,7 @@ type Limits struct {
 }
 
 // Limits computes limits for policies that execute each query at least once in every wait slots; 0 is no such
-// promise. They keep the budget of each slot in the mean only.
+// promise, and none holds for queries that take longer than a budget. They keep the budget of each slot in the mean only.
 //
 // For prices μ(s) ≥ 0 of a second in slot s, Σ K·μ(s) + Σ V is a limit, where V is what a query
 // alone is worth at these prices. A query that is known to change at rate λ, and ran in slot s, is
@@ -49,7 +49,11 @@ func (w *Simulator) Limits(ctx context.Context, budget time.Duration, wait int) 
 				value += capacity[s] * price[s]
 			}
 			for i := range kinds {
-				value += kinds[i].worth(price, wait, learns, used)
+				longest := wait
+				if kinds[i].cost > budget.Seconds() {
+					longest = n + 1
+				}
+				value += kinds[i].worth(price, longest, learns, used)
 			}
 			return value, used
 		}

@@ -22,8 +22,8 @@ func limitsCommand(w *cli.Env) *cobra.Command {
 change comes: one that knows how often each result changes, and one that has to
 learn it. For that, changes come at random, as often as in the trace, and all that
 a learner knows beforehand is how many queries of which cost change how often. With
---wait, each query runs at least once in so many slots; 0 is no such promise. It is
-the dual of the problem, see the source.`,
+--wait, each query that takes less than a budget runs at least once in so many slots;
+0 is no such promise. It is the dual of the problem, see the source.`,
 		Example: "  freshet bench limits --trace t.trace --budget 5s,10s,20s --wait 0,320",
 		RunE: func(c *cobra.Command, _ []string) error {
 			t, err := loadTrace(trace)
