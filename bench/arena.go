@@ -219,8 +219,8 @@ func (a *Arena) table(w io.Writer, rule string) {
 // that an endpoint can run, on how many traces it finds at least 99.5 % of what it finds with the next smaller budget, and
 // its delays.
 func (a *Arena) goals(w io.Writer, rule string) {
-	fmt.Fprintf(w, "\n**%s, %s**\n\n| budget | traces | found | %% of rates | from | to | %% of best other | from | to | not less | most | stale |\n|%s\n",
-		rule, registry.DefaultPolicy, strings.Repeat("---|", 12))
+	fmt.Fprintf(w, "\n**%s, %s**\n\n| budget | traces | found | %% of rates | from | to | %% of best other | from | to | not less "+
+		"| most | stale |\n|%s\n", rule, registry.DefaultPolicy, strings.Repeat("---|", 12))
 	before := map[string]*Row{} // by trace: with the next smaller budget
 	for _, b := range a.budgets() {
 		own := Setup{Policy: registry.DefaultPolicy, Budget: b, Rule: rule}

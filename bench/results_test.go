@@ -2,6 +2,8 @@ package bench
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,5 +34,55 @@ func TestResultsPage(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("the page has %d rows of policies", n)
+	}
+}
+
+// The tables of the section on the arena, and its figure, are made from the rows in testdata/arena.jsonl.
+func TestArenaOfResultsPage(t *testing.T) {
+	rows, err := os.Open("testdata/arena.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	a := &Arena{Rules: plan.Rules()}
+	if err := a.Read(rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range a.rows {
+		if b := time.Duration(r.BudgetMS) * time.Millisecond; !slices.Contains(a.Budgets, b) {
+			a.Budgets = append(a.Budgets, b)
+		}
+		if !slices.Contains(a.Policies, r.Policy) {
+			a.Policies = append(a.Policies, r.Policy)
+		}
+	}
+	dir := t.TempDir()
+	if err := a.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		t.Helper()
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	tables := strings.Split(read(filepath.Join(dir, "arena.md")), "\n\n")
+	_, section, _ := strings.Cut(read("../web/docs/results.md"), "\n## The arena\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	n := 0
+	for _, block := range strings.Split(section, "\n\n") {
+		if block = strings.TrimSpace(block); strings.HasPrefix(block, "|") {
+			if n++; !slices.ContainsFunc(tables, func(x string) bool { return strings.TrimSpace(x) == block }) {
+				t.Errorf("no table of the arena is\n%s", block)
+			}
+		}
+	}
+	if n < 3 {
+		t.Errorf("the section has %d tables", n)
+	}
+	if want, got := read(filepath.Join(dir, "arena-found-strict.svg")), read("../web/docs/results-arena.svg"); want != got {
+		t.Error("results-arena.svg is not the figure of the arena")
 	}
 }
