@@ -138,10 +138,11 @@ func (p Proofs) Watch(now time.Time) {
 // positionHolds is how long the endpoint's data are believed to lack an event that they lacked.
 const positionHolds = 30 * time.Second
 
-// placePending places the queries again that wait for the position.
+// placePending places the queries again that wait for the position. Those that are in a list stay there: a Ranker has put
+// them into the order of a slot that may have begun.
 func (p Proofs) placePending() {
 	for c := range p.pending {
-		if !c.ran && c.planned {
+		if !c.ran && c.planned && c.in == nil {
 			p.lift(c)
 			p.settle(c)
 		}
@@ -281,7 +282,8 @@ func (p Proofs) AwaitsPosition() bool {
 	}
 	for c := range p.pending {
 		waits := c.planned && (c.why == proved || c.why == notDue || c.why == eligible)
-		if first, ok := p.view.Until(*c.touch, c.Stats.Before); waits && ok && !p.view.Includes(p.position, first) {
+		first, ok := p.view.Until(*c.touch, c.Stats.Before)
+		if waits && ok && first != (feed.Place{}) && !p.view.Includes(p.position, first) {
 			return true
 		}
 	}
@@ -315,7 +317,7 @@ func (p Proofs) Positioned(now time.Time, before feed.Before) {
 			}
 			continue
 		}
-		if !c.ran {
+		if !c.ran && c.in == nil { // as in placePending
 			p.lift(c)
 			p.settle(c)
 		}
@@ -352,10 +354,11 @@ func (p Proofs) Wake(now time.Time) {
 // askedInVain reports whether a query was asked since the last slot began while an event had matched it, and had not
 // changed: then it waits for its turn in the next one, or until lag has passed and the answer is known to include
 // the event. So a query that is matched all the time is asked as often as polling asks it, or once in lag, until it
-// changes. Where the endpoint tells no position, its turn in a slot was perhaps too early, and does not count.
+// changes. Where the endpoint tells no position, its turn in a slot was perhaps too early, and does not count. An answer
+// from before a hint says nothing about that.
 func (p *queues) askedInVain(c *item) bool {
 	r := &c.Stats.LastRun
-	early := r.At.Add(p.lag).After(p.now) && !inFuture(r.At, p.now)
+	early := r.At.Add(p.lag).After(p.now) && !inFuture(r.At, p.now) && !r.At.Before(c.hinted)
 	atOnce := r.Why == TierOffGrid || r.Why == TierHinted
 	return c.vain && (p.told || atOnce) && r.Slot+1 >= p.slot && early
 }

@@ -24,12 +24,16 @@ func placeAt(n int64) feed.Place {
 
 // follows returns a planner with a query that has an answer at event 5, of 10 that were told.
 func followsFeed(t *testing.T, told bool, edit func(*registry.Query)) *follower {
+	return followsFeedBy(t, "rr", told, edit)
+}
+
+func followsFeedBy(t *testing.T, policies string, told bool, edit func(*registry.Query)) *follower {
 	list := registered(1)
 	q := &list[0].Query
 	if edit != nil {
 		edit(q)
 	}
-	p := planned(t, "rr", list)
+	p := planned(t, policies, list)
 	f := &follower{Proofs: p.Proofs(), now: placeAt(10).Time, c: p.all[q.ID]}
 	f.c.Stats.Executions = 1
 	f.c.Stats.LastRun = policy.Run{At: f.now, Outcome: registry.Unchanged}
@@ -154,6 +158,43 @@ func TestAnOldPositionProvesNothing(t *testing.T) {
 	}
 }
 
+// A query whose event the endpoint's position includes takes part in each slot that asks for the position, also if it is too
+// expensive for the share of hints.
+func TestAPositionDoesNotTakeAQueryOutOfItsSlot(t *testing.T) {
+	for _, at := range []int64{21, 0} {
+		f := followsFeedBy(t, "hybrid", true, nil)
+		f.c.Estimate = 20 * time.Minute
+		f.tell(20, true)
+		f.touch(20)
+		asked := false
+		for range 3 {
+			s := f.p().Begin(f.now, Terms{Lead: time.Minute, Width: 1, Timeout: time.Hour})
+			if at == 0 {
+				f.Positioned(f.now, feed.Before{})
+			} else {
+				f.position(at)
+			}
+			asked = asked || s.Next(f.now) != nil
+			f.now = f.now.Add(time.Minute)
+		}
+		if !asked {
+			t.Errorf("a query is never asked at position %d: %v", at, f.c.why)
+		}
+	}
+}
+
+// A query is asked because of a hint that came after its last answer.
+func TestAnAnswerBeforeAHintIsNotInVain(t *testing.T) {
+	f := followsFeed(t, true, nil)
+	f.c.Stats.LastRun = policy.Run{At: f.now, Outcome: registry.Unchanged, Why: TierOffGrid, Slot: f.p().slot}
+	f.c.hinted = f.now.Add(time.Second)
+	f.arm(f.c)
+	f.Wake(f.NextArmed())
+	if !f.p().hints.has(f.c) {
+		t.Error("the hint has no effect")
+	}
+}
+
 // A query that is paused waits for no position.
 func TestPositionsAreAskedForIfAQueryWaits(t *testing.T) {
 	f := followsFeed(t, true, nil)
@@ -164,6 +205,18 @@ func TestPositionsAreAskedForIfAQueryWaits(t *testing.T) {
 	}
 	if f.c.why = paused; f.AwaitsPosition() {
 		t.Error("a paused query waits")
+	}
+}
+
+// A query whose answer is newer than the feed was waits for no position once the feed has told all events before it.
+func TestNoPositionIsAskedForIfNothingIsMissing(t *testing.T) {
+	f := followsFeed(t, true, nil)
+	f.tell(20, true)
+	f.c.Stats.Before = f.view.Told(feed.Place{Offset: 25})
+	f.touch(20)
+	f.position(25)
+	if f.tell(30, true); f.AwaitsPosition() {
+		t.Error("a query waits for nothing")
 	}
 }
 
