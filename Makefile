@@ -116,6 +116,7 @@ sim: ## run the real server in SEEDS=200 simulated worlds, or in that of SEED=7 
 
 nemesis: deps ## put FAULTS=1000 faults with SEED=1 into a cluster of processes and check that it loses nothing (two hours)
 	FRESHET_NEMESIS_FAULTS="$(or $(FAULTS),1000)" FRESHET_NEMESIS_SEED="$(or $(SEED),1)" go test ./cmd/freshet/trial -run '^TestTruthNemesis$$' -count 1 -timeout 8h -v
+	FRESHET_NEMESIS_FAULTS=$$(( $(or $(FAULTS),1000) / 20 + 1 )) go test ./store/journal/nats -run '^TestKilledInCreation$$' -count 1 -timeout 2h -v
 
 fuzz: ## run each fuzz target for a second; FUZZTIME=1m searches longer
 	@.ci/fuzz "$(or $(FUZZTIME),1s)"
