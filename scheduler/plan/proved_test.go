@@ -187,7 +187,7 @@ func TestAPositionDoesNotTakeAQueryOutOfItsSlot(t *testing.T) {
 func TestAnAnswerBeforeAHintIsNotInVain(t *testing.T) {
 	f := followsFeed(t, true, nil)
 	f.c.Stats.LastRun = policy.Run{At: f.now, Outcome: registry.Unchanged, Why: TierOffGrid, Slot: f.p().slot}
-	f.c.hinted = f.now.Add(time.Second)
+	f.c.vain, f.c.hinted = true, f.now.Add(time.Second)
 	f.arm(f.c)
 	f.Wake(f.NextArmed())
 	if !f.p().hints.has(f.c) {

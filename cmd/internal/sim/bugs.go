@@ -82,6 +82,8 @@ var needs = map[string]func(p *plan.Plan) bool{
 	"feed-position": func(p *plan.Plan) bool { return feeds(p) && p.Feed.Position },
 	"feed-lag":      func(p *plan.Plan) bool { return feeds(p) && !p.Feed.Position },
 	"feed-beyond":   feeds,
+	"any-token":     func(p *plan.Plan) bool { return p.Tokens },
+	"any-role":      func(p *plan.Plan) bool { return p.Tokens },
 	"free-hints":    func(p *plan.Plan) bool { return len(p.Hints) > 0 },
 	"old-settings":  func(p *plan.Plan) bool { return len(p.Edits) > 0 },
 }
@@ -184,6 +186,7 @@ var bugs = []bug{
 	}},
 	{"never-cut", "executions are not cut at the end of the budget", []edit{
 		{"scheduler/slot.go", "cut := r.budget.Cut(now)", "cut := r.budget.Cut(now)\n\tif BUG { cut = nil }"},
+		{"scheduler/plan/slotbudget.go", "{ return min(r.limit, s.timeout) }", "{ if BUG { return s.timeout }; return min(r.limit, s.timeout) }"},
 	}},
 	{"deaf-merge", "a merged answer never says that a member has changed", []edit{
 		{"scheduler/mergedruns.go", "case (m.differ || audited[m.x]) && !m.outdated(now):",
@@ -385,6 +388,14 @@ var bugs = []bug{
 		{"scheduler/proof/proof.go", " && b.Offset <= v.Feed.Head.Offset+1", " && (BUG || b.Offset <= v.Feed.Head.Offset+1)"},
 		{"scheduler/proof/proof.go", "case !v.Feed.Told().After(b.Answered.", "case !BUG && !v.Feed.Told().After(b.Answered."},
 	}},
+	// Tokens.
+	{"any-token", "a token that does not exist is taken for the first one", []edit{
+		{"web/gate.go", "	if found == nil || expired(*found, now) {",
+			"	if BUG && found == nil { found = &tokens[0] }\n	if found == nil || expired(*found, now) {"},
+	}},
+	{"any-role", "who may read may do everything", []edit{
+		{"registry/caller.go", "rank[need] > 0 && rank[r] >= rank[need]", "rank[need] > 0 && (rank[r] >= rank[need] || BUG && rank[r] > 0)"},
+	}},
 	// Clusters.
 	{"trusts-itself", "a node that is cut off takes its own state for the newest", []edit{
 		{"store/replica/barrier.go", "	if r.o.full() { // a barrier", "	if BUG { return nil }\n	if r.o.full() { // a barrier"},
@@ -402,33 +413,37 @@ var bugs = []bug{
 	}},
 }
 
-// planted returns the edits for all bugs, and the files that switch them on.
+// planted returns the edits for all bugs, and the files that switch them on. Each place asks the host whether its bug is on, which
+// so learns that the place was reached.
 func planted() (edits []edit, added map[string]string) {
 	added = map[string]string{}
-	for _, b := range bugs {
+	for n, b := range bugs {
 		for _, e := range b.edits {
-			e.new = strings.ReplaceAll(e.new, "BUG", fmt.Sprintf("(simulatedBug == %q)", b.name))
+			e.new = strings.ReplaceAll(e.new, "BUG", fmt.Sprintf("(simulatedBug(%d) != 0)", n))
 			// Two bugs may change one place: a text that an earlier one has put there stays.
 			edits = append(edits, e)
 			dir := filepath.Dir(e.file)
-			added[filepath.Join(dir, "simulated_bug.go")] = fmt.Sprintf("package %s\n\nimport \"os\"\n\nvar simulatedBug = "+
-				"os.Getenv(\"SIM_BUG\")\n", filepath.Base(dir))
+			added[filepath.Join(dir, "simulated_bug.go")] = fmt.Sprintf("package %s\n\n//go:wasmimport sim bug\nfunc "+
+				"simulatedBug(n int32) int32\n", filepath.Base(dir))
 		}
 	}
 	return edits, added
 }
 
-// named returns the bugs with some names, or all.
-func named(names string) (list []bug, err error) {
+// named returns the numbers of the bugs with some names, or of all.
+func named(names string) (list []int, err error) {
 	if names == "all" {
-		return bugs, nil
+		for i := range bugs {
+			list = append(list, i)
+		}
+		return list, nil
 	}
 	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(bugs, func(b bug) bool { return b.name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("there is no bug %q", name)
 		}
-		list = append(list, bugs[i])
+		list = append(list, i)
 	}
 	return list, nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/experimental/sys"
 	"github.com/tetratelabs/wazero/experimental/sysfs"
@@ -50,9 +51,23 @@ func Compile(ctx context.Context, code []byte, cache string, workers int) (*Modu
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, m.runtime); err != nil {
 		return nil, err
 	}
-	m.code, err = m.runtime.CompileModule(ctx, code)
+	// A place of a bug asks whether the bug is on.
+	_, err = m.runtime.NewHostModuleBuilder("sim").NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
+		x, n := ctx.Value(machineKey{}).(*machine), int(api.DecodeI32(stack[0]))
+		x.met[n] = true
+		stack[0] = 0
+		if x.bug == n {
+			stack[0] = 1
+		}
+	}), []api.ValueType{api.ValueTypeI32}, []api.ValueType{api.ValueTypeI32}).Export("bug").Instantiate(ctx)
+	if err == nil {
+		m.code, err = m.runtime.CompileModule(ctx, code)
+	}
 	return m, err
 }
+
+// machineKey is the key of a machine in the context of its calls.
+type machineKey struct{}
 
 // A machine is a computer of the simulated world.
 type machine struct {
@@ -63,7 +78,8 @@ type machine struct {
 	world *Disk         // of what is around it; nothing is lost there
 	trace hash.Hash     // of all calls, in their order
 	out   io.Writer     // what the process prints
-	bug   string        // of the module that is on, if any
+	bug   int           // of the module that is on, or -1
+	met   []bool        // by bug: its place was reached
 	flip  *flipped      // the bit that is another one now, if any
 	flips int           // of the plan that are done
 
@@ -167,7 +183,7 @@ func (m *machine) live(ctx context.Context, module *Module) (code uint32, err er
 	fs := wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(m.disk, "/").(sysfs.FSConfig).WithSysFSMount(m.world, "/world")
 	config := wazero.NewModuleConfig().WithName("").WithArgs("world").WithFSConfig(fs).WithStdout(m.out).WithStderr(m.out).
 		WithEnv("PWD", "/").WithEnv("TMPDIR", "/").WithEnv("HOME", "/").WithEnv("GOMEMLIMIT", "1000MiB").WithEnv("GOGC",
-		"600").WithEnv("SIM_AT", fmt.Sprint(int64(begun))).WithEnv("SIM_BUG", m.bug).
+		"600").WithEnv("SIM_AT", fmt.Sprint(int64(begun))).
 		WithRandSource(rand.NewChaCha8(seed)).
 		WithWalltime(func() (int64, int32) {
 			m.look()
@@ -186,6 +202,7 @@ func (m *machine) live(ctx context.Context, module *Module) (code uint32, err er
 			m.now += time.Duration(max(ns, 0))
 		}).
 		WithOsyield(func() {})
+	ctx = context.WithValue(ctx, machineKey{}, m)
 	instance, err := module.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, &module.lender), module.code, config)
 	if instance != nil {
 		defer instance.Close(ctx)

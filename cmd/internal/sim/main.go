@@ -156,7 +156,7 @@ func (c *command) judge(ctx context.Context) error {
 		p, err := plan.New(seed).Without(c.parts()...)
 		var r *Run
 		if err == nil {
-			r, err = Simulate(ctx, c.module, p, "")
+			r, err = Simulate(ctx, c.module, p, none)
 		}
 		if err == nil && c.twice {
 			err = same(ctx, c.module, r)
@@ -227,7 +227,7 @@ func (c *command) again(seed uint64) string {
 
 // same runs a world again and compares.
 func same(ctx context.Context, m *Module, r *Run) error {
-	again, err := Simulate(ctx, m, r.Plan, "")
+	again, err := Simulate(ctx, m, r.Plan, none)
 	if err != nil {
 		return err
 	}
@@ -235,68 +235,4 @@ func same(ctx context.Context, m *Module, r *Run) error {
 		return fmt.Errorf("seed %d: two runs differ: %s, %s", r.Plan.Seed, r.Trace, again.Trace)
 	}
 	return nil
-}
-
-// find runs seeds until one shows the bug.
-func (c *command) find(ctx context.Context, b *bug) error {
-	begun := time.Now()
-	var mu sync.Mutex
-	var broken error
-	runs, seeds, found := 0, 0, ""
-	c.each(func(seed uint64) bool {
-		p := plan.New(seed)
-		if !b.can(p) {
-			mu.Lock()
-			defer mu.Unlock()
-			seeds++
-			return found == ""
-		}
-		r, err := Simulate(ctx, c.module, p, b.name)
-		mu.Lock()
-		defer mu.Unlock()
-		runs++
-		seeds++
-		switch wrong := []string(nil); {
-		case found != "":
-			return false
-		case err != nil:
-			found = err.Error() // the bug ends the server's process
-		default:
-			if wrong = Judge(r); len(wrong) == 0 {
-				return true
-			}
-			found = fmt.Sprintf("seed %d: %s", seed, wrong[0])
-		}
-		if r, err = Simulate(ctx, c.module, p, ""); err != nil || len(Judge(r)) > 0 { // it is wrong by itself
-			found = ""
-			return true
-		}
-		return false
-	})
-	if broken != nil {
-		return broken
-	}
-	if found == "" {
-		return fmt.Errorf("%s is not found after %d seeds, of which %d were run: %s", b.name, seeds, runs, b.what)
-	}
-	fmt.Printf("%-18s %-75s %3d seeds, %2d run, %4ds  %.120s\n", b.name, b.what, seeds, runs, int(time.Since(begun).Seconds()),
-		strings.ReplaceAll(found, "\n", " "))
-	return nil
-}
-
-// findAll finds each bug of a list.
-func (c *command) findAll(ctx context.Context, list []bug) (err error) {
-	begun := time.Now()
-	missed := 0
-	for i := range list {
-		if e := c.find(ctx, &list[i]); e != nil {
-			missed++
-			fmt.Println(e)
-		}
-	}
-	fmt.Printf("%d of %d bugs are found in %s.\n", len(list)-missed, len(list), time.Since(begun).Round(time.Second))
-	if missed > 0 {
-		err = fmt.Errorf("%d bugs are not found", missed)
-	}
-	return err
 }

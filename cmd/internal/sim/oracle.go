@@ -76,11 +76,14 @@ func Judge(r *Run) []string {
 	return j.wrong
 }
 
-// in returns the settings in force at a time.
+// in returns the settings in force at a time. On a full disk a server begins with those that the store has.
 func (j *judge) in(at time.Duration) plan.Settings {
 	begin := time.Duration(0)
+	full := func(b time.Duration) bool {
+		return slices.ContainsFunc(j.Plan.Disk, func(f plan.DiskFault) bool { return f.Kind == plan.Full && f.Holds(b) })
+	}
 	for _, b := range j.begins {
-		if b <= at {
+		if b <= at && !full(b) {
 			begin = b
 		}
 	}
@@ -104,7 +107,7 @@ func (j *judge) unsettled(at time.Duration) bool {
 	if j.restored > 0 && j.restored-2*time.Second <= at && at <= j.restored+j.Plan.Slot {
 		return true // the backup does not know what came after it
 	}
-	return slices.ContainsFunc(j.Plan.Outages, func(o plan.Outage) bool { return o.From-2*time.Second <= at && at <= o.Until+20*time.Second })
+	return slices.ContainsFunc(j.Plan.Outages, func(o plan.Outage) bool { return o.From-2*time.Second <= at && at <= o.Until+30*time.Second })
 }
 
 // read collects requests and states, and checks what lives say of themselves.

@@ -153,3 +153,17 @@ func TestJudgeOfPauses(t *testing.T) {
 		}
 	}
 }
+
+// A server that begins on a full disk goes on with the settings that its store has.
+func TestSettingsOnAFullDisk(t *testing.T) {
+	r := quiet()
+	r.Plan.Policy, r.Plan.Edits = "rr", []plan.Edit{{At: 10 * time.Second, Settings: plan.Settings{Policy: "ttl"}}}
+	j := &judge{Run: r, begins: []time.Duration{0, 20 * time.Second}}
+	if got := j.in(21 * time.Second).Policy; got != "ttl" {
+		t.Error(got)
+	}
+	r.Plan.Disk = []plan.DiskFault{{Window: plan.Window{From: 15 * time.Second, Until: 25 * time.Second}, Kind: plan.Full, Every: 1}}
+	if got := j.in(21 * time.Second).Policy; got != "rr" {
+		t.Error(got)
+	}
+}

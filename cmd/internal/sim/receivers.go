@@ -259,6 +259,12 @@ func (j *judge) hints() {
 			if p.Queries[q].Registered+time.Minute > e.At {
 				continue
 			}
+			proves := func(x plan.Event) bool {
+				return x.Kind == plan.Proved && x.Query == q && e.At <= x.At && x.At < until+10*time.Second
+			}
+			if slices.ContainsFunc(j.Events, proves) { // the feed says that nothing has changed
+				continue
+			}
 			if !slices.ContainsFunc(j.requests, func(r *request) bool {
 				return r.begin >= e.At-slack && r.begin < until && slices.Contains(r.members, q)
 			}) {
@@ -356,7 +362,7 @@ func (j *judge) use() {
 }
 
 // proofs checks that each result that the server says to be proved is that of the version up to which it is, and that
-// four minutes after the last fault each one is proved.
+// three minutes after the last fault each one is proved.
 func (j *judge) proofs() {
 	if j.Plan.Feed == nil {
 		return

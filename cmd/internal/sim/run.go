@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/sim/plan"
@@ -20,8 +21,12 @@ type Run struct {
 	Output []byte // what the server printed
 	Trace  string // identifies the sequence of all calls
 	Counts Counts
-	Took   time.Duration // real time
+	Took   time.Duration // of a processor
+	Met    []bool        // by planted bug: its place was reached
 }
+
+// none is no planted bug.
+const none = -1
 
 // storeFile is where the server keeps everything.
 const storeFile = "data/freshet.db"
@@ -29,12 +34,14 @@ const storeFile = "data/freshet.db"
 // mostLives bounds the restarts of a server that does not come up.
 const mostLives = 30
 
-// Simulate runs a world to its end, with a bug of the module unless that is empty.
-func Simulate(ctx context.Context, module *Module, p *plan.Plan, bug string) (*Run, error) {
-	begun := time.Now()
+// Simulate runs a world to its end, with a bug of the module or none.
+func Simulate(ctx context.Context, module *Module, p *plan.Plan, bug int) (*Run, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	begun := processor()
 	out := &bytes.Buffer{}
 	m := &machine{Plan: p, rand: rand.New(rand.NewPCG(p.Seed, 0xd15c)), disk: NewDisk(), world: NewDisk(), trace: sha256.New(),
-		out: out, bug: bug}
+		out: out, bug: bug, met: make([]bool, len(bugs))}
 	text, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
@@ -94,7 +101,8 @@ func Simulate(ctx context.Context, module *Module, p *plan.Plan, bug string) (*R
 			m.counts.Asks++
 		}
 	}
-	r.Output, r.Trace, r.Counts, r.Took = out.Bytes(), fmt.Sprintf("%x", m.trace.Sum(nil)[:8]), m.counts, time.Since(begun)
+	r.Output, r.Trace, r.Counts, r.Took = out.Bytes(), fmt.Sprintf("%x", m.trace.Sum(nil)[:8]), m.counts, processor()-begun
+	r.Met = m.met
 	return r, nil
 }
 

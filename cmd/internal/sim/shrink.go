@@ -12,15 +12,18 @@ import (
 // shrink looks for the smallest part of a world that is wrong, by leaving out one part after another for as
 // long as something is still wrong. It prints how to run it again, and its story.
 func (c *command) shrink(ctx context.Context) error {
-	whole := plan.New(c.seed)
+	whole, bug := plan.New(c.seed), none
+	if c.planted != "" && c.planted != "none" {
+		list, err := named(c.planted)
+		if err != nil {
+			return err
+		}
+		bug = list[0]
+	}
 	try := func(without []string) (*Run, []string, error) {
 		p, err := whole.Without(without...)
 		if err != nil {
 			return nil, nil, err
-		}
-		bug := c.planted
-		if bug == "none" {
-			bug = ""
 		}
 		r, err := Simulate(ctx, c.module, p, bug)
 		if err != nil {

@@ -33,6 +33,9 @@ func story(r *Run) []byte {
 	for _, e := range p.Edits {
 		fmt.Fprintf(&b, "%s: from the next start on: %+v.\n", clock(e.At), e.Settings)
 	}
+	if p.Tokens {
+		b.WriteString("The server has tokens.\n")
+	}
 	if p.Feed != nil {
 		fmt.Fprintf(&b, "The endpoint has a feed: %+v.\n", *p.Feed)
 	}

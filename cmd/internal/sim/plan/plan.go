@@ -3,6 +3,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -36,6 +37,8 @@ type Plan struct {
 	Nodes   int      `json:"nodes,omitempty"` // of a cluster, 0 for a server alone
 	Outages []Outage `json:"outages,omitempty"`
 
+	Tokens bool `json:"tokens,omitempty"` // the server has tokens
+
 	Feed     *Feed     `json:"feed,omitempty"`
 	Profiles []Profile `json:"profiles,omitempty"`
 	Flips    []Flip    `json:"flips,omitempty"`
@@ -62,6 +65,9 @@ type Version struct {
 	Lost   bool  // the log never has it
 }
 
+// everyVersion is the least time between two updates of a query that are in a log.
+const everyVersion = 8 * time.Second
+
 // mostLost is how many versions in a row a log can lose so that its readers notice.
 const mostLost = 3
 
@@ -83,6 +89,9 @@ func (p *Plan) Versions() (list []Version) {
 		}
 		list[i].Lost = true
 		lost++
+	}
+	for i := len(list) - 1; i >= 0 && list[i].Lost; i-- { // readers cannot notice that the last one is lost
+		list[i].Lost = false
 	}
 	return list
 }
@@ -316,10 +325,10 @@ func New(seed uint64) *Plan {
 		part++
 		return rand.New(rand.NewPCG(seed, 0x5eed00+part))
 	}
-	p := &Plan{Seed: seed, Settle: 4 * time.Minute}
+	p := &Plan{Seed: seed, Settle: 3 * time.Minute}
 	r := next()
-	p.Span = between(r, 4*time.Minute, 9*time.Minute)
-	p.Slot = pick(r, 2*time.Second, 5*time.Second, 10*time.Second, 30*time.Second)
+	p.Span = between(r, 150*time.Second, 5*time.Minute)
+	p.Slot = pick(r, 5*time.Second, 5*time.Second, 10*time.Second, 30*time.Second)
 	p.Settings = newSettings(r, p.Slot)
 	r = next()
 	for range 2 + r.IntN(8) {
@@ -368,7 +377,7 @@ func New(seed uint64) *Plan {
 		if r.IntN(2) == 0 {
 			x.For, x.Keep = between(r, 0, time.Minute).Round(time.Second), between(r, 0, time.Minute).Round(time.Second)
 		}
-		x.From = p.Queries[x.Query].Registered + between(r, time.Second, 3*time.Minute)
+		x.From = p.Queries[x.Query].Registered + between(r, time.Second, 90*time.Second)
 		x.Away, x.Trouble = windows(r, r.IntN(3), p.Span, 3*time.Second, time.Minute), newTrouble(r)
 		p.Rules = append(p.Rules, x)
 	}
@@ -388,6 +397,7 @@ func New(seed uint64) *Plan {
 	// The journal of a simulated cluster is in memory, so that its machine does not crash.
 	if r = next(); r.IntN(8) == 0 {
 		p.Nodes, p.Stops, p.Steps, p.Disk, p.Edits = 3, nil, nil, nil, nil
+		p.shorten()
 		for _, w := range windows(r, 1+r.IntN(5), p.Span, 5*time.Second, time.Minute) {
 			p.Outages = append(p.Outages, Outage{w, r.IntN(p.Nodes), pick(r, Down, Off, Off, Dead)})
 		}
@@ -423,7 +433,20 @@ func New(seed uint64) *Plan {
 			p.Flips = append(p.Flips, Flip{between(r, 0, p.Stops[len(p.Stops)-1].At), r.Float64()})
 		}
 	}
+	p.Tokens = next().IntN(4) == 0
 	return p
+}
+
+// shorten makes the world of a cluster smaller, since three servers do everything there.
+func (p *Plan) shorten() {
+	const most = 4
+	drop := []string{"c180"}
+	for i := most; i < len(p.Queries); i++ {
+		drop = append(drop, fmt.Sprint("q", i))
+	}
+	if less, err := p.Without(drop...); err == nil { // it always is
+		*p = *less
+	}
 }
 
 // newFeed makes a feed. The endpoint then shows no old data but what its lag explains, since a position that is not that
@@ -434,6 +457,16 @@ func newFeed(r *rand.Rand, p *Plan) *Feed {
 	f.Away = windows(r, r.IntN(3), p.Span, 10*time.Second, 2*time.Minute)
 	f.Lost = windows(r, r.IntN(3), p.Span, time.Second, 20*time.Second)
 	f.Lies = windows(r, r.IntN(3), p.Span, 5*time.Second, time.Minute)
+	for i := range p.Queries { // each version is a request to the log
+		last := -everyVersion
+		p.Queries[i].Updates = slices.DeleteFunc(p.Queries[i].Updates, func(u Update) bool {
+			if u.At-last < everyVersion {
+				return true
+			}
+			last = u.At
+			return false
+		})
+	}
 	for i := range p.Faults {
 		if p.Faults[i].Kind == Old {
 			p.Faults[i].Kind, p.Faults[i].Delay = Late, p.Timeout/2
@@ -535,7 +568,7 @@ func subset(r *rand.Rand) []int {
 func windows(r *rand.Rand, n int, span, shortest, longest time.Duration) (list []Window) {
 	for range n {
 		from := between(r, 0, span)
-		list = append(list, Window{from, from + between(r, shortest, longest)})
+		list = append(list, Window{from, min(span, from+between(r, shortest, longest))})
 	}
 	slices.SortFunc(list, func(a, b Window) int { return int(a.From - b.From) })
 	return list

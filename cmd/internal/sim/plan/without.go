@@ -10,7 +10,7 @@ import (
 // Parts returns the names of what can be left out of a plan, large parts first: what happens after so
 // many seconds (c), queries (q), followers (w), rules (r), readers of the past (p), the backup (g), stops (s), faults of the
 // endpoint (f) and of the disk (d), outages of nodes (o), steps of the clock (t), edits of settings (e), hints (h), the feed (u),
-// profiles (m), flipped bits (i), and the times at which a follower (a) or the receiver of a rule (b) is away.
+// profiles (m), flipped bits (i), tokens (k), and the times at which a follower (a) or the receiver of a rule (b) is away.
 func (p *Plan) Parts() (names []string) {
 	for _, share := range []time.Duration{4, 2} {
 		names = append(names, fmt.Sprint("c", int((p.Span-p.Span/share).Seconds())))
@@ -21,7 +21,7 @@ func (p *Plan) Parts() (names []string) {
 		n      int
 	}{{"q", len(p.Queries)}, {"w", len(p.Followers)}, {"r", len(p.Rules)}, {"p", 1}, {"g", 1}, {"s", len(p.Stops)}, {"f", len(p.Faults)},
 		{"o", len(p.Outages)}, {"d", len(p.Disk)}, {"t", len(p.Steps)}, {"e", len(p.Edits)}, {"h", len(p.Hints)},
-		{"u", 1}, {"m", len(p.Profiles)}, {"i", len(p.Flips)},
+		{"u", 1}, {"k", 1}, {"m", len(p.Profiles)}, {"i", len(p.Flips)},
 		{"a", len(p.Followers)}, {"b", len(p.Rules)}} {
 		for i := range x.n {
 			names = append(names, fmt.Sprint(x.letter, i))
@@ -77,6 +77,7 @@ func (p *Plan) Without(names ...string) (*Plan, error) {
 	if drop['u'][0] {
 		o.Feed = nil
 	}
+	o.Tokens = p.Tokens && !drop['k'][0]
 	o.Flips = slices.DeleteFunc(left(p.Flips, drop['i']), func(f Flip) bool { return f.At > o.Span })
 	number := map[int]int{} // of the queries that stay
 	for i := range p.Queries {

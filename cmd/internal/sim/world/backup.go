@@ -23,6 +23,7 @@ func (w *world) backUp(ctx context.Context) {
 		if err != nil {
 			return
 		}
+		w.sign(r, holderToken)
 		resp, err := http.DefaultClient.Do(r)
 		if err != nil {
 			continue

@@ -34,7 +34,7 @@ func inner(node int) string { return fmt.Sprint("127.0.0.1:", 9100+node) }
 var newOn func(ctx context.Context, conf *config.Config, log *slog.Logger, j journal.Journal, c *clock.Clock) (*server.Server, error)
 
 // lease is how long a node of a cluster may own an endpoint without a sign of life.
-const lease = 10 * time.Second
+const lease = 20 * time.Second
 
 // A cluster is a world with several servers.
 type cluster struct{ *world }

@@ -81,7 +81,7 @@ func keep(key, v any) error {
 
 func (w *world) followWebSocket(ctx context.Context, i int) error {
 	f := w.Followers[i]
-	o := client.Options{Server: "http://" + w.server(), Query: name(f.Query)}
+	o := client.Options{Server: "http://" + w.server(), Query: name(f.Query), Token: w.viewer()}
 	var from client.State
 	if recall(i, &from) {
 		o.From = &from
@@ -130,6 +130,7 @@ func (w *world) followSSE(ctx context.Context, i int) error {
 		return err
 	}
 	r.Header.Set("Accept", "text/event-stream")
+	w.sign(r, viewerToken)
 	var at position
 	if recall(i, &at) {
 		r.Header.Set("Last-Event-ID", at.ID)

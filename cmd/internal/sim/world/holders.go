@@ -46,6 +46,7 @@ func (w *world) send(ctx context.Context, method, path, mediaType string, in io.
 		return 0, err
 	}
 	r.Header.Set("Content-Type", mediaType)
+	w.sign(r, holderToken)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		w.turn.Add(1)

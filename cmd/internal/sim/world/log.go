@@ -18,7 +18,7 @@ import (
 const (
 	logAddress    = "127.0.0.1:3031"
 	positionQuery = "SELECT ?n { <http://sim/log> <http://sim/next> ?n }"
-	logEvery      = 2 * time.Second
+	logEvery      = 8 * time.Second // each time costs six requests
 )
 
 // updates are what is known of updates of the data outside of the endpoint.
@@ -149,7 +149,7 @@ func contains(list []int, n int) bool {
 
 // readProofs reads which results the server says to be true, and up to which version.
 func (w updates) readProofs(ctx context.Context) {
-	for w.until(ctx, w.now()+3*time.Second) && w.now() < w.Span+time.Minute {
+	for w.until(ctx, w.now()+5*time.Second) && w.now() < w.Span+time.Minute {
 		w.readProof(ctx, false)
 	}
 }

@@ -205,6 +205,9 @@ func (w *world) begin(ctx context.Context) {
 	if w.Feed != nil {
 		go updates{w}.readProofs(ctx)
 	}
+	if w.Tokens {
+		go reader{w}.trespass(ctx)
+	}
 	for i := range w.Profiles {
 		go reader{w}.profile(ctx, i)
 	}
@@ -233,7 +236,7 @@ func check(dir string) error {
 func (w *world) config(listen, dir string) *config.Config {
 	c, is := config.Default(), w.In(w.offset)
 	c.Listen, c.Data = listen, dir
-	c.Limits.Reserve = 0
+	c.Limits.Reserve, c.Tokens = 0, w.tokens()
 	c.Retention.Changes, c.Retention.Age = is.Retention, registry.Duration(is.Age)
 	c.WebSub.AllowCallbackNetworks = []string{"127.0.0.0/8"}
 	c.Feeds = updates{w}.feeds()

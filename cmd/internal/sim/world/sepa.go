@@ -21,7 +21,11 @@ func (w *world) followSEPA(ctx context.Context, i int) error {
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	if err := c.WriteJSON(map[string]any{"subscribe": map[string]any{"sparql": query(f.Query), "alias": "a"}}); err != nil {
+	ask := map[string]any{"sparql": query(f.Query), "alias": "a"}
+	if w.Tokens {
+		ask["authorization"] = "Bearer " + viewerToken
+	}
+	if err := c.WriteJSON(map[string]any{"subscribe": ask}); err != nil {
 		return err
 	}
 	var c0 change
