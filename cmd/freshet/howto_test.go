@@ -114,6 +114,7 @@ func blocksOf(source string) (blocks []block) {
 }
 
 var (
+	killed   = regexp.MustCompile(`(?m)^bash: line [0-9]+: +[0-9]+ Killed .*\r?\n`)
 	listens  = regexp.MustCompile(`(?m)^.*--listen 127\.0\.0\.1:([0-9]+).* &$`)
 	backdrop = regexp.MustCompile(`(127\.0\.0\.1(?::|", |', port: ))(3030|5432|808[0-2]|500[1-3]|900[1-3]|844[34])\b`)
 )
@@ -198,7 +199,9 @@ func (r *reader) enter(b block) (output string) {
 	if !r.terminal("").finish(r.ctx, text) {
 		r.t.Fatalf("this failed:\n%s\n%s", b.text, r.outputs())
 	}
-	return r.terminal("").last
+	t := r.terminal("")
+	t.last = killed.ReplaceAllString(t.last, "")
+	return t.last
 }
 
 // outputs returns the end of what each terminal has printed.
@@ -260,6 +263,17 @@ func TestHowToHidesNothing(t *testing.T) {
 					t.Errorf("%s hides an output in %s, which nothing reads:\n%s", page, file, b.text)
 				}
 			}
+		}
+	}
+}
+
+// When bash says that a process was killed depends on when it looks, so no block has it among its outputs.
+func TestReaderLeavesOutKilledProcesses(t *testing.T) {
+	r := newReader(t)
+	r.env = r.environment(false)
+	for _, text := range []string{"sleep 60 &\n", "kill -9 $!\n", "sleep 0.3\n", "sleep 0.1\n"} {
+		if out := r.enter(block{kind: "sh", text: text}); out != "" {
+			t.Errorf("%q prints %q", text, out)
 		}
 	}
 }
