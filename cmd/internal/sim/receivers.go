@@ -344,7 +344,8 @@ func (j *judge) past() {
 	}
 }
 
-// What the server may use at the end of a world, when all is quiet.
+// What a server may use at the end of a world, when all is quiet. The nodes of a cluster are in one process, which also keeps what
+// those that were stopped have used.
 const (
 	mostGoroutines = 400
 	mostHeap       = 100 << 20
@@ -355,7 +356,7 @@ func (j *judge) use() {
 		j.say(0, "it is not known what the process uses")
 	}
 	for _, e := range j.Events {
-		if e.Kind == plan.Used && (e.N > mostGoroutines || e.Seq > mostHeap) {
+		if e.Kind == plan.Used && (e.N > mostGoroutines || e.Seq > uint64(mostHeap*max(j.Plan.Nodes, 1))) {
 			j.say(e.At, "the process has %d goroutines and %d MiB of heap", e.N, e.Seq>>20)
 		}
 	}
