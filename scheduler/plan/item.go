@@ -56,6 +56,7 @@ type item struct {
 	hinted   time.Time    // when a hint by hand came that no answer is known to include
 	provedAt int32        // in the list of proved queries, from 1, 0 = not there
 	audit    bool         // it is asked although it is proved
+	doubted  bool         // a hint by hand about everything came after its last answer, while it was proved
 	vain     bool         // when it was asked last, an event had matched it, and it had not changed
 
 	start time.Time

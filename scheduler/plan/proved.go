@@ -161,7 +161,7 @@ func (p *queues) stale(c *item) (is bool, from time.Time) {
 
 // proves reports whether a query need not be asked because of a feed.
 func (p *queues) proves(c *item) bool {
-	if p.view == nil || c.touch == nil || c.audit || c.Stats.Executions == 0 || p.refusal != "" {
+	if p.view == nil || c.touch == nil || c.audit || c.byHand() || c.Stats.Executions == 0 || p.refusal != "" {
 		return false
 	}
 	if is, _ := p.stale(c); is {
@@ -172,6 +172,10 @@ func (p *queues) proves(c *item) bool {
 	}
 	return p.told && p.lacks(c, p.position)
 }
+
+// byHand reports whether somebody says that a query may have changed, whatever the feed says. Then it is asked
+// although it is proved.
+func (c *item) byHand() bool { return c.doubted || !c.hinted.IsZero() }
 
 // cause is why a query is asked although the endpoint has a feed, one of proof.Causes, empty if it has none.
 func (p *queues) cause(c *item) string {
@@ -189,6 +193,9 @@ func (p *queues) cause(c *item) string {
 	}
 	if cause := p.view.Cause(*c.touch, c.Stats.Before); cause != "" {
 		return cause
+	}
+	if c.byHand() {
+		return proof.Hinted
 	}
 	return proof.Staleness
 }
@@ -366,7 +373,7 @@ func (p *queues) askedInVain(c *item) bool {
 // answered looks at a query whose answer is complete: whether it is still armed, and after which
 // time an event has shown.
 func (p Proofs) answered(c *item, changed, wasArmed bool, event, asked time.Time) {
-	c.audit, c.vain = false, wasArmed && !changed
+	c.audit, c.doubted, c.vain = false, false, wasArmed && !changed
 	if c.touch != nil {
 		p.await(c)
 	}
@@ -464,9 +471,17 @@ func (p Proofs) Hint(h registry.Hint, now time.Time) Hinted {
 	}
 	if affected == nil {
 		p.hintedAll = now
+		for _, c := range slices.Clone(p.list) {
+			c.doubted = true
+			p.lift(c)
+			p.settle(c)
+		}
 	}
 	for c := range affected {
-		c.hinted = now
+		if c.hinted = now; c.provedAt > 0 {
+			p.lift(c)
+			p.settle(c)
+		}
 		p.arm(c)
 	}
 	return done

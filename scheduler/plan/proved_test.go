@@ -233,6 +233,30 @@ func TestMaxStalenessCountsFromTheLastEvent(t *testing.T) {
 	}
 }
 
+// A hint by hand makes a proved query run, until an answer is known to be later than the hint.
+func TestHintsReachProvedQueries(t *testing.T) {
+	for _, all := range []bool{true, false} {
+		f := followsFeed(t, true, nil)
+		if f.placeAgain(); f.c.why != proved {
+			t.Fatal(f.c.why)
+		}
+		f.Hint(registry.Hint{All: all, Touched: []string{"http://a"}}, f.now)
+		if f.c.why == proved || f.p().cause(f.c) != proof.Hinted {
+			t.Errorf("all %t: %v, %q", all, f.c.why, f.p().cause(f.c))
+		}
+		f.c.Stats.LastRun = policy.Run{At: f.now.Add(time.Minute), Outcome: registry.Unchanged}
+		f.answered(f.c, false, true, f.now, f.now)
+		if f.placeAgain(); f.c.why == proved {
+			t.Errorf("all %t: an answer from before the end of lag used the hint up", all)
+		}
+		f.c.Stats.LastRun.At = f.now.Add(11 * time.Minute)
+		f.answered(f.c, false, true, f.now, f.now)
+		if f.placeAgain(); f.c.why != proved {
+			t.Errorf("all %t: asked for ever: %v", all, f.c.why)
+		}
+	}
+}
+
 // A hint about everything is not used up by an answer that may be older than it.
 func TestHintsAboutAllStay(t *testing.T) {
 	f := followsFeed(t, false, nil)

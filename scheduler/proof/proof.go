@@ -303,12 +303,13 @@ const (
 	Possible  = "possible"  // an event may have changed it
 	Open      = "open"      // its result can change without an event
 	Missing   = "missing"   // its answer may be from before a gap of the feed
+	Hinted    = "hinted"    // it is proved, and a hint by hand says that it may have changed
 	Staleness = "staleness" // the feed ends before its max_staleness
 )
 
 // Causes lists them.
 func Causes() []string {
-	return []string{First, Refresh, Audit, Refused, Unplaced, Matched, Possible, Open, Missing, Staleness}
+	return []string{First, Refresh, Audit, Refused, Unplaced, Matched, Possible, Open, Missing, Hinted, Staleness}
 }
 
 // Cause is why a query is not proved, one of Causes, empty if it is.

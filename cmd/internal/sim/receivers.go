@@ -259,12 +259,6 @@ func (j *judge) hints() {
 			if p.Queries[q].Registered+time.Minute > e.At {
 				continue
 			}
-			proves := func(x plan.Event) bool {
-				return x.Kind == plan.Proved && x.Query == q && e.At <= x.At && x.At < until+10*time.Second
-			}
-			if slices.ContainsFunc(j.Events, proves) { // the feed says that nothing has changed
-				continue
-			}
 			if !slices.ContainsFunc(j.requests, func(r *request) bool {
 				return r.begin >= e.At-slack && r.begin < until && slices.Contains(r.members, q)
 			}) {
