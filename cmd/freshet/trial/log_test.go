@@ -2,16 +2,17 @@ package trial
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
 )
 
@@ -69,10 +70,11 @@ func TestLogTellsWhatHappened(t *testing.T) {
 		return l
 	}
 	started := wait("started")
-	if started["version"] != cli.Version() || started["endpoints"] != 1.0 || started["queries"] != 0.0 ||
+	version, err := exec.Command(binary(t), "version").Output()
+	if err != nil || !strings.HasPrefix(string(version), fmt.Sprintf("freshet %s (", started["version"])) || started["endpoints"] != 1.0 || started["queries"] != 0.0 ||
 		started["data"] != e.data || started["listen"] != e.addr ||
 		!strings.HasSuffix(started["config"].(string), "freshet.yaml") {
-		t.Errorf("at the start: %v", started)
+		t.Errorf("at the start: %v, %v, %s", started, err, version)
 	}
 	if slot := wait("slot"); slot["level"] != "DEBUG" || slot["run"] != 0.0 {
 		t.Errorf("an empty slot: %v", slot)

@@ -53,7 +53,11 @@ func Build(t testing.TB, program string, flags ...string) string {
 		}
 		path := filepath.Join(dir, program)
 		args := append(append([]string{"build"}, flags...), "-o", path, "github.com/freshet/freshet/cmd/"+program)
-		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		cmd := exec.Command("go", args...)
+		if slices.Contains(flags, "-race") {
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("go build: %w\n%s", err, out)
 		}
 		return path, nil
