@@ -127,7 +127,7 @@ func nemesisNumber(t *testing.T, name string, otherwise uint64) uint64 {
 
 // nemesisQuestions ask for one predicate each, except one that asks for all.
 func nemesisQuestions() (list []question) {
-	for i, form := range []string{"SELECT ?s ?n { ?s <http://x/p%d> ?n }", "SELECT ?s ?n { ?s <http://x/p%d> ?n } ORDER BY ?n",
+	for i, form := range []string{"SELECT ?s ?n { ?s <http://x/p%d> ?n }", "SELECT ?s ?n { ?s <http://x/p%d> ?n } ORDER BY ?n ?s",
 		"CONSTRUCT { ?s <http://x/is> ?n } WHERE { ?s <http://x/p%d> ?n }", "SELECT ?s ?n { ?s <http://x/p%d> ?n }"} {
 		f, _, _ := strings.Cut(form, " ")
 		list = append(list, question{fmt.Sprint("q", i), f, fmt.Sprintf(form, i)})
