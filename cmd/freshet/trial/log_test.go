@@ -71,7 +71,8 @@ func TestLogTellsWhatHappened(t *testing.T) {
 	}
 	started := wait("started")
 	version, err := exec.Command(binary(t), "version").Output()
-	if err != nil || !strings.HasPrefix(string(version), fmt.Sprintf("freshet %s (", started["version"])) || started["endpoints"] != 1.0 || started["queries"] != 0.0 ||
+	if err != nil || !strings.HasPrefix(string(version), fmt.Sprintf("freshet %s (", started["version"])) ||
+		started["endpoints"] != 1.0 || started["queries"] != 0.0 ||
 		started["data"] != e.data || started["listen"] != e.addr ||
 		!strings.HasSuffix(started["config"].(string), "freshet.yaml") {
 		t.Errorf("at the start: %v, %v, %s", started, err, version)
