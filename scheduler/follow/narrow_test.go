@@ -252,3 +252,20 @@ func TestStars(t *testing.T) {
 		}
 	}
 }
+
+// A row that an event adds shows its subject in the only column. With several columns it may show more, so the result is
+// unknown from then on.
+func TestAddedRowsOfSeveralColumns(t *testing.T) {
+	for text, known := range map[string]bool{
+		"SELECT ?s { ?s <http://x/p> ?t . ?s <http://x/q> ?v }":    true,
+		"SELECT ?s ?t { ?s <http://x/p> ?t . ?t <http://x/q> ?v }": false,
+	} {
+		list := sparql.Narrowed(text)
+		f := &Follower{narrow: map[string]*narrowed{"q": {list: list, star: star(list), added: []sparql.Pattern{}}},
+			unlearnt: map[string]bool{}}
+		f.grow("q", &feed.Event{Added: []sparql.Pattern{{Subject: thing(1), Predicate: "<http://x/p>", Object: thing(2)}}})
+		if got := f.narrow["q"].added != nil; got != known || f.unlearnt["q"] == known {
+			t.Errorf("%s: known %t, want %t", text, got, known)
+		}
+	}
+}
