@@ -45,8 +45,7 @@ type Config struct {
 type Follower struct {
 	Config
 	state     proof.Feed
-	matcher   *proof.Matcher
-	endpoints map[string]*seen
+	endpoints map[string]*seen  // nil until it begins
 	open      map[string]bool   // queries whose results can change without an event
 	by        map[string]uint64 // of queries, see proof.Touch.By
 	narrow    map[string]*narrowed
@@ -60,7 +59,7 @@ type Follower struct {
 // A seen is what was read of an endpoint.
 type seen struct {
 	space, revision uint64
-	queries         map[string]bool
+	queries         *proof.Matcher
 	of              uint64 // what answers have to be of to say something, see feed.Before
 }
 
@@ -112,7 +111,7 @@ func (f *Follower) Run(ctx context.Context) error {
 
 // begin forgets the registrations.
 func (f *Follower) begin() {
-	f.matcher, f.endpoints, f.open = proof.NewMatcher(), map[string]*seen{}, map[string]bool{}
+	f.endpoints, f.open = map[string]*seen{}, map[string]bool{}
 	f.narrow, f.unlearnt, f.views = map[string]*narrowed{}, map[string]bool{}, map[string]*proof.View{}
 	f.by = map[string]uint64{}
 }
@@ -136,7 +135,7 @@ func (f *Follower) load() error {
 // Tell records events that were sent to a feed that has no source. They arm all queries that they may have
 // reached, also after a restart: nothing else says when the data show them.
 func (f *Follower) Tell(events []feed.Event) error {
-	if f.matcher == nil {
+	if f.endpoints == nil {
 		f.begin()
 	}
 	if err := f.load(); err != nil { // in a cluster, another node may have been told, too
@@ -145,7 +144,7 @@ func (f *Follower) Tell(events []feed.Event) error {
 	f.sent = true
 	err := f.take(feed.Batch{Events: events})
 	if err != nil { // what was read of the registrations is not recorded
-		f.matcher = nil
+		f.endpoints = nil
 	}
 	return err
 }
@@ -192,30 +191,15 @@ func (f *Follower) batch(b feed.Batch, was proof.Feed, now time.Time, touched ma
 		e := b.Events[i]
 		if e.All && !f.sent { // one note for all queries
 			f.state.Reach(&e)
-			f.state.Possible += uint64(f.matcher.Len())
+			for _, s := range f.endpoints {
+				f.state.Possible += uint64(s.queries.Len())
+			}
 			f.forgetResults()
 			e.All = false
 		}
-		f.matcher.Reach(&e, func(id string, how feed.Reach) {
-			if how = f.reach(id, &e, how); how == feed.None {
-				return
-			}
-			if f.sent {
-				how = feed.Matched
-			}
-			if how == feed.Matched {
-				f.state.Matched++
-			} else {
-				f.state.Possible++
-			}
-			t := touched[id]
-			grew, grows := t.Grew, f.grow(id, &e)
-			t.Feed, t.Numbering, t.Open, t.By = f.Definition.Name, f.state.Numbering, f.open[id], f.by[id]
-			if t.Add(&e, how); !grows {
-				t.Grew = grew
-			}
-			touched[id] = t
-		})
+		for _, s := range f.endpoints {
+			s.queries.Reach(&e, func(id string, how feed.Reach) { f.found(id, &e, how, touched) })
+		}
 	}
 	urgent := len(touched) > 0 || was.Any.Reached != f.state.Any.Reached || b.Gap != "" || was.Failing != "" ||
 		was.Base != f.state.Base || was.Mixed != f.state.Mixed || !maps.Equal(was.Members, f.state.Members)
@@ -235,6 +219,28 @@ func (f *Follower) batch(b feed.Batch, was proof.Feed, now time.Time, touched ma
 	return err
 }
 
+// found notes that an event reached a query.
+func (f *Follower) found(id string, e *feed.Event, how feed.Reach, touched map[string]proof.Touch) {
+	if how = f.reach(id, e, how); how == feed.None {
+		return
+	}
+	if f.sent {
+		how = feed.Matched
+	}
+	if how == feed.Matched {
+		f.state.Matched++
+	} else {
+		f.state.Possible++
+	}
+	t := touched[id]
+	grew, grows := t.Grew, f.grow(id, e)
+	t.Feed, t.Numbering, t.Open, t.By = f.Definition.Name, f.state.Numbering, f.open[id], f.by[id]
+	if t.Add(e, how); !grows {
+		t.Grew = grew
+	}
+	touched[id] = t
+}
+
 // record commits the state, and which queries were touched.
 func (f *Follower) record(touched map[string]proof.Touch) error {
 	if err := f.Ledger.RecordFeed(scheduler.FeedBatch{Feed: f.Definition.Name, State: f.state, Touched: touched}); err != nil {
@@ -244,7 +250,7 @@ func (f *Follower) record(touched map[string]proof.Touch) error {
 	return nil
 }
 
-// enter brings the matcher up to date with the registrations. Queries that are new to the feed are
+// enter brings the matchers up to date with the registrations. Queries that are new to the feed are
 // touched at its head before the batch, or at the first place in it.
 func (f *Follower) enter(was proof.Feed) (map[string]proof.Touch, error) {
 	touched, list := map[string]proof.Touch{}, f.Endpoints()
@@ -290,7 +296,6 @@ func (f *Follower) enter(was proof.Feed) (map[string]proof.Touch, error) {
 }
 
 func (f *Follower) drop(id string) {
-	f.matcher.Drop(id)
 	delete(f.open, id)
 	delete(f.narrow, id)
 	delete(f.unlearnt, id)
@@ -299,7 +304,7 @@ func (f *Follower) drop(id string) {
 
 // leave forgets an endpoint.
 func (f *Follower) leave(name string) {
-	for id := range f.endpoints[name].queries {
+	for id := range f.endpoints[name].queries.All() {
 		f.drop(id)
 	}
 	delete(f.endpoints, name)
@@ -343,7 +348,7 @@ func (f *Follower) look(e registry.Endpoint, place feed.Place, touched map[strin
 	name := e.Name
 	s := f.endpoints[name]
 	if s == nil {
-		s = &seen{queries: map[string]bool{}}
+		s = &seen{queries: proof.NewMatcher()}
 	}
 	news, err := f.Ledger.Since(name, s.revision)
 	if err != nil {
@@ -351,21 +356,21 @@ func (f *Follower) look(e registry.Endpoint, place feed.Place, touched map[strin
 	}
 	if f.endpoints[name] != nil && news.Space != s.space { // another endpoint of the same name
 		f.leave(name)
-		s = &seen{queries: map[string]bool{}}
+		s = &seen{queries: proof.NewMatcher()}
 		if news, err = f.Ledger.Since(name, 0); err != nil {
 			return 0, err
 		}
 	}
 	f.endpoints[name] = s
 	if news.Full {
-		for id := range s.queries {
+		for id := range s.queries.All() {
 			f.drop(id)
 		}
-		clear(s.queries)
+		s.queries = proof.NewMatcher()
 	}
 	for _, id := range news.Removed {
 		f.drop(id)
-		delete(s.queries, id)
+		s.queries.Drop(id)
 	}
 	// What an endpoint missed while it did not name the feed is not known.
 	joins := f.state.Members[name] != news.Space || news.Space == 0
@@ -377,9 +382,8 @@ func (f *Follower) look(e registry.Endpoint, place feed.Place, touched map[strin
 		if why != "" { // it is never touched, so nothing is proved about it
 			continue
 		}
-		if !s.queries[q.ID] || !known {
-			f.matcher.Put(q.ID, patterns)
-			s.queries[q.ID] = true
+		if !s.queries.Has(q.ID) || !known {
+			s.queries.Put(q.ID, patterns)
 			if delete(f.open, q.ID); sparql.Unprovable(q.Text, q.Ordered) != "" {
 				f.open[q.ID] = true
 			}
@@ -397,7 +401,7 @@ func (f *Follower) look(e registry.Endpoint, place feed.Place, touched map[strin
 	v := proof.NewView(e, state, news.Space, news.Proof, f.Clock.Now())
 	f.views[name] = v
 	if of := v.Of(); s.of != of {
-		for id := range s.queries {
+		for id := range s.queries.All() {
 			f.doubt(id, v, place, touched)
 		}
 		s.of = of

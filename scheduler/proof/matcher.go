@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,34 +19,30 @@ type Matcher struct {
 	ids     []string // of the queries by number, empty if one was dropped
 	numbers map[uint64]int32
 	dropped int
-	keys    index // queries by the keys of their patterns
-	rows    []row // the patterns with a constant subject
-	subject index // rows by the hash of the subject
-	outside index // rows by its stem
+	keys    index[uint64] // queries by the keys of their patterns
+	rows    []row         // the patterns with a constant subject
+	subject index[uint32] // rows by the end of the hash of the subject
+	outside index[int32]  // rows by its stem
 	stems   []string
 	stemOf  map[string]int32
 
-	round  uint32 // of Reach
-	marks  []mark // by number
-	marked []int32
+	marks  map[int32]feed.Reach // how the event of Reach reaches queries, by their numbers
+	marked []int32              // the numbers, in the order in which they were found
 }
 
 // A row is a pattern with a constant subject: an IRI that is a stem followed by a number.
 type row struct {
 	query     int32
+	predicate uint32 // the end of its hash, 0 if it is open
 	tail      uint64 // of the subject, plus 1; 0 if the stem is all of it
-	predicate uint64 // hash
-}
-
-// A mark is how an event reaches a query.
-type mark struct {
-	round uint32
-	how   feed.Reach
 }
 
 // NewMatcher returns a matcher without queries.
 func NewMatcher() *Matcher {
-	return &Matcher{numbers: map[uint64]int32{}, stemOf: map[string]int32{}, keys: newIndex(), subject: newIndex(), outside: newIndex()}
+	return &Matcher{
+		numbers: map[uint64]int32{}, stemOf: map[string]int32{}, marks: map[int32]feed.Reach{},
+		keys: newIndex[uint64](), subject: newIndex[uint32](), outside: newIndex[int32](),
+	}
 }
 
 // The kinds of keys.
@@ -54,7 +51,7 @@ const (
 	keyInGraph                 // the graph is given, and must be equal
 	keyGraph                   // the graph is given; for triples whose graph is unknown
 	keyOpen                    // the subject is open
-	keyVerb                    // the same, and the predicate
+	keyVerb                    // the same, and the predicate, if the object is constant: else its keyTriple or keyGraph says it
 	keyOwned                   // the subject is open and the owner is given, and must be equal
 	keyOwner                   // the same; for triples whose owner is unknown
 	keyOpenOwned               // like keyOpen, and the owner is given and must be equal
@@ -66,19 +63,38 @@ const (
 // Len is the number of queries.
 func (m *Matcher) Len() int { return len(m.ids) - m.dropped }
 
+// Has reports whether there is a query.
+func (m *Matcher) Has(id string) bool {
+	_, ok := m.numbers[key.Hash(id)]
+	return ok
+}
+
+// All returns the queries.
+func (m *Matcher) All() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, id := range m.ids {
+			if id != "" && !yield(id) {
+				return
+			}
+		}
+	}
+}
+
 // Put adds a query with its patterns, or replaces it.
 func (m *Matcher) Put(id string, patterns []sparql.Pattern) {
 	m.Drop(id)
 	n := int32(len(m.ids))
-	m.ids, m.marks = append(m.ids, id), append(m.marks, mark{})
+	m.ids = append(m.ids, id)
 	m.numbers[key.Hash(id)] = n
 	keys := make([]uint64, 0, 3*len(patterns))
-	for _, p := range patterns {
+	for i, p := range patterns {
 		s, v, o, g := key.Hash(p.Subject), key.Hash(p.Predicate), key.Hash(p.Object), key.Hash(p.Graph)
 		if p.Owner != "" {
 			w := key.Hash(p.Owner)
-			keys = append(keys, key.Of(keyOwned, v, o, w), key.Of(keyOwner, v, o), key.Of(keyOpenOwned, w), key.Of(keyVerbOwned, v, w),
-				key.Of(keyOpenOwner), key.Of(keyVerbOwner, v))
+			keys = append(keys, key.Of(keyOwned, v, o, w), key.Of(keyOwner, v, o), key.Of(keyOpenOwned, w), key.Of(keyOpenOwner))
+			if o != 0 {
+				keys = append(keys, key.Of(keyVerbOwned, v, w), key.Of(keyVerbOwner, v))
+			}
 			continue
 		}
 		if g == 0 {
@@ -86,11 +102,17 @@ func (m *Matcher) Put(id string, patterns []sparql.Pattern) {
 		} else {
 			keys = append(keys, key.Of(keyInGraph, s, v, o, g), key.Of(keyGraph, s, v, o))
 		}
-		if s == 0 {
-			keys = append(keys, key.Of(keyOpen), key.Of(keyVerb, v))
-		} else {
-			stem, tail := divide(p.Subject)
-			m.putRow(row{n, tail, v}, stem, s)
+		switch {
+		case s != 0:
+			alike := func(q sparql.Pattern) bool { return q.Subject == p.Subject && q.Predicate == p.Predicate }
+			if stem, tail := divide(p.Subject); !slices.ContainsFunc(patterns[:i], alike) {
+				m.putRow(row{n, short(v), tail}, stem, s)
+			}
+		case o != 0:
+			keys = append(keys, key.Of(keyVerb, v))
+			fallthrough
+		default:
+			keys = append(keys, key.Of(keyOpen))
 		}
 	}
 	slices.Sort(keys)
@@ -106,13 +128,10 @@ func (m *Matcher) putRow(r row, stem string, subject uint64) {
 		s = int32(len(m.stems))
 		m.stems, m.stemOf[stem] = append(m.stems, stem), s
 	}
-	if list := m.subject.list(subject); len(list) > 0 && m.rows[list[len(list)-1]] == r {
-		return // of the same query
-	}
 	i := int32(len(m.rows))
 	m.rows = append(m.rows, r)
-	m.subject.add(subject, i)
-	m.outside.add(uint64(s), i)
+	m.subject.add(short(subject), i)
+	m.outside.add(s, i)
 }
 
 // divide divides a subject such as <http://…/Q42> into what comes before a number, and the number plus 1.
@@ -149,7 +168,6 @@ func (m *Matcher) pack() {
 			next.ids, next.numbers[key.Hash(id)] = append(next.ids, id), to[n]
 		}
 	}
-	next.marks = make([]mark, len(next.ids))
 	for k := range m.keys.at {
 		for _, n := range m.keys.list(k) {
 			if to[n] >= 0 {
@@ -158,7 +176,7 @@ func (m *Matcher) pack() {
 		}
 	}
 	for s, stem := range m.stems {
-		for _, i := range m.outside.list(uint64(s)) {
+		for _, i := range m.outside.list(int32(s)) {
 			r := m.rows[i]
 			if r.query = to[r.query]; r.query < 0 {
 				continue
@@ -171,13 +189,8 @@ func (m *Matcher) pack() {
 
 // Reach calls found for each query that an event reaches, once.
 func (m *Matcher) Reach(e *feed.Event, found func(id string, how feed.Reach)) {
-	m.round++
+	clear(m.marks)
 	m.marked = m.marked[:0]
-	if e.All {
-		for n := range m.ids {
-			m.mark(int32(n), feed.Possible)
-		}
-	}
 	for _, list := range [2][]sparql.Pattern{e.Added, e.Removed} {
 		for i := range list {
 			m.match(&list[i])
@@ -186,21 +199,28 @@ func (m *Matcher) Reach(e *feed.Event, found func(id string, how feed.Reach)) {
 	for i := range e.Loose {
 		m.touch(&e.Loose[i])
 	}
+	if e.All {
+		for n, id := range m.ids {
+			if id != "" {
+				found(id, max(m.marks[int32(n)], feed.Possible))
+			}
+		}
+		return
+	}
 	for _, n := range m.marked {
-		found(m.ids[n], m.marks[n].how)
+		found(m.ids[n], m.marks[n])
 	}
 }
 
 func (m *Matcher) mark(n int32, how feed.Reach) {
-	x := &m.marks[n]
 	if m.ids[n] == "" {
 		return
 	}
-	if x.round != m.round {
-		*x = mark{m.round, feed.None}
+	was, ok := m.marks[n]
+	if !ok {
 		m.marked = append(m.marked, n)
 	}
-	x.how = max(x.how, how)
+	m.marks[n] = max(was, how)
 }
 
 func (m *Matcher) markAll(key uint64, how feed.Reach) {
@@ -239,27 +259,31 @@ func (m *Matcher) match(t *sparql.Pattern) {
 // touch marks the queries with a pattern that may match a triple that the event does not show.
 func (m *Matcher) touch(l *feed.Loose) {
 	v, w := key.Hash(l.Predicate), key.Hash(l.Owner)
-	open, verb, last := keyOpenOwned, keyVerbOwned, []uint64{w}
+	open, verb, owned, last := keyOpenOwned, keyVerbOwned, keyOwned, []uint64{w}
 	if w == 0 {
-		open, verb, last = keyOpenOwner, keyVerbOwner, nil
+		open, verb, owned, last = keyOpenOwner, keyVerbOwner, keyOwner, nil
 	}
 	if v == 0 {
 		m.markAll(key.Of(keyOpen), feed.Possible)
 		m.markAll(key.Of(open, last...), feed.Possible)
 	} else {
 		for _, v := range [2]uint64{0, v} {
-			m.markAll(key.Of(keyVerb, v), feed.Possible)
-			m.markAll(key.Of(verb, append([]uint64{v}, last...)...), feed.Possible)
+			for _, k := range [...]uint64{
+				key.Of(keyVerb, v), key.Of(keyTriple, 0, v, 0), key.Of(keyGraph, 0, v, 0),
+				key.Of(verb, append([]uint64{v}, last...)...), key.Of(owned, append([]uint64{v, 0}, last...)...),
+			} {
+				m.markAll(k, feed.Possible)
+			}
 		}
 	}
 	for _, s := range l.Subjects {
-		for _, i := range m.subject.list(key.Hash(s)) {
+		for _, i := range m.subject.list(short(key.Hash(s))) {
 			m.touchRow(&m.rows[i], v)
 		}
 	}
 	if l.Apart != nil {
 		for s, stem := range m.stems {
-			for _, i := range m.outside.list(uint64(s)) {
+			for _, i := range m.outside.list(int32(s)) {
 				if r := &m.rows[i]; !l.Apart(subjectOf(stem, r.tail)) {
 					m.touchRow(r, v)
 				}
@@ -275,7 +299,7 @@ func (m *Matcher) touch(l *feed.Loose) {
 		if strings.HasPrefix(stem, things) {
 			continue
 		}
-		for _, i := range m.outside.list(uint64(s)) {
+		for _, i := range m.outside.list(int32(s)) {
 			r := &m.rows[i]
 			if len(things) <= len(stem) || !strings.HasPrefix(subjectOf(stem, r.tail), things) {
 				m.touchRow(r, v)
@@ -286,10 +310,13 @@ func (m *Matcher) touch(l *feed.Loose) {
 
 // touchRow marks the query of a pattern, unless its predicate is another one.
 func (m *Matcher) touchRow(r *row, predicate uint64) {
-	if predicate == 0 || r.predicate == 0 || r.predicate == predicate {
+	if predicate == 0 || r.predicate == 0 || r.predicate == short(predicate) {
 		m.mark(r.query, feed.Possible)
 	}
 }
+
+// short is the end of a hash, which is odd, so it is 0 for none only.
+func short(hash uint64) uint32 { return uint32(hash) }
 
 // subjectOf is the reverse of divide.
 func subjectOf(stem string, tail uint64) string {
@@ -300,15 +327,15 @@ func subjectOf(stem string, tail uint64) string {
 }
 
 // An index holds lists of numbers by key. A list of one number takes no place of its own.
-type index struct {
-	at    map[uint64]int32 // the number, or the list that it is in: -1, -2, …
+type index[K comparable] struct {
+	at    map[K]int32 // the number, or the list that it is in: -1, -2, …
 	lists [][]int32
 	one   [1]int32
 }
 
-func newIndex() index { return index{at: map[uint64]int32{}} }
+func newIndex[K comparable]() index[K] { return index[K]{at: map[K]int32{}} }
 
-func (x *index) add(key uint64, n int32) {
+func (x *index[K]) add(key K, n int32) {
 	was, ok := x.at[key]
 	switch {
 	case !ok:
@@ -322,7 +349,7 @@ func (x *index) add(key uint64, n int32) {
 }
 
 // list returns the numbers of a key, until the next call.
-func (x *index) list(key uint64) []int32 {
+func (x *index[K]) list(key K) []int32 {
 	n, ok := x.at[key]
 	switch {
 	case !ok:

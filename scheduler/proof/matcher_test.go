@@ -252,7 +252,7 @@ func BenchmarkMatcher(b *testing.B) {
 
 // TestMatcherIsSmall bounds the memory of a query.
 func TestMatcherIsSmall(t *testing.T) {
-	const n, most = 10_000, 250
+	const n, most = 10_000, 200
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
