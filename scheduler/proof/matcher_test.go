@@ -209,7 +209,7 @@ func manyQueries(n int) *Matcher {
 	m := NewMatcher()
 	for i := range n {
 		list, _ := sparql.Patterns(wikidata + fmt.Sprintf(templates[i%len(templates)], i))
-		m.Put(fmt.Sprintf("q-%022d", i), list)
+		m.Put(fmt.Sprintf("q_%026d", i), list)
 	}
 	return m
 }
