@@ -4,6 +4,7 @@ package trial
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -108,7 +109,7 @@ func (n *nemesis) attack() {
 			f.do = cutting(f, n.others(v.name))
 		}
 		pause := time.Duration(n.rng.ExpFloat64() * float64(time.Second))
-		n.counts[f.kind]++
+		n.count(f.kind)
 		if f.alone {
 			running.Wait()
 		}
@@ -266,6 +267,7 @@ func (n *nemesis) damage(v *victim, _ time.Duration) {
 	}
 	n.note("%s: %s %s %d", v.name, strings.TrimPrefix(file, v.data), how, at)
 	n.must(os.WriteFile(file, b, 0o600))
+	v.damaged = true
 	n.startDamaged(v)
 }
 
@@ -298,21 +300,39 @@ func (n *nemesis) startDamaged(v *victim) {
 		}
 	}
 	if ready {
-		n.counts["  node recovered by itself"]++
+		n.count("  node recovered by itself")
 	} else {
 		if n.ctx.Err() == nil && !asksForRebuild(err) {
 			n.object("%s does not say how to mend it: %v", v.name, err)
 		}
-		n.note("%s is rebuilt: %s", v.name, lastLine(err.Error()))
-		n.counts["  node rebuilt"]++
-		if out, err := command(n.t, binary(n.t), "cluster", "rebuild", "--server", "http://"+other.addr, "--config", v.config); err != nil {
-			n.object("rebuild of %s: %v\n%s", v.name, err, out)
-		}
-		n.start(v)
+		n.rebuild(v, err)
 	}
 	if err := sameLog(n.history(v), n.history(other)); err != nil {
 		n.object("%s after its journal was damaged: %v", v.name, err)
 	}
+}
+
+// rebuild rebuilds a node that does not run from one of the others, and starts it.
+func (n *nemesis) rebuild(v *victim, why error) {
+	n.note("%s is rebuilt: %s", v.name, lastLine(why.Error()))
+	n.count("  node rebuilt")
+	var out string
+	err := errors.New("no time left")
+	for end := time.Now().Add(2 * time.Minute); err != nil && time.Now().Before(end) && n.ctx.Err() == nil; n.sleep(n.ctx, time.Second) {
+		for _, other := range n.names { // one of them may be down
+			if other == v.name {
+				continue
+			}
+			if out, err = command(n.t, binary(n.t), "cluster", "rebuild", "--server", "http://"+n.nodes[other].addr, "--config", v.config); err == nil {
+				break
+			}
+		}
+	}
+	if err != nil && n.ctx.Err() == nil {
+		n.object("rebuild of %s: %v\n%s", v.name, err, out)
+	}
+	v.damaged = false
+	n.start(v)
 }
 
 // keeps reports whether a node has written entries to its files of the journal since a time. Leases are
@@ -325,9 +345,11 @@ func (v *victim) keeps(since time.Time) bool {
 	})
 }
 
-func lastLine(text string) string {
+func lastLine(text string) string { return lastLines(text, 1) }
+
+func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 func (n *nemesis) reset(_ *victim, _ time.Duration) { n.links.cut() }

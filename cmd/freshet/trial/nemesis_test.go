@@ -109,7 +109,8 @@ type nemesis struct {
 type victim struct {
 	name, config, data, addr string
 	sync.Mutex
-	p *clitest.Process
+	p       *clitest.Process
+	damaged bool // its journal was damaged and not rebuilt since, so the node may end by itself
 }
 
 // nemesisNumber returns a number from the environment.
@@ -176,6 +177,13 @@ func newNemesis(t *testing.T, patches *patchFeed) *nemesis {
 		t.FailNow()
 	}
 	n.ready()
+	go func() {
+		for ; n.ctx.Err() == nil; n.sleep(n.ctx, 100*time.Millisecond) {
+			for _, v := range n.nodes {
+				n.rebuildEnded(v)
+			}
+		}
+	}()
 	return n
 }
 
@@ -222,6 +230,12 @@ func (n *nemesis) object(format string, args ...any) {
 	n.wrong = append(n.wrong, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
+func (n *nemesis) count(kind string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.counts[kind]++
+}
+
 func (n *nemesis) note(format string, args ...any) {
 	n.t.Logf("%s %6.1fs  %s", time.Now().Format("15:04:05.000"), time.Since(n.began).Seconds(), fmt.Sprintf(format, args...))
 }
@@ -233,8 +247,43 @@ func (n *nemesis) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// start starts a node, which must come up unless its journal is to be rebuilt first.
 func (n *nemesis) start(v *victim) {
-	v.p = clitest.Start(n.t, binary(n.t), "serve", "--config", v.config)
+	p, err := clitest.TryStart(n.t, nil, binary(n.t), "serve", "--config", v.config)
+	switch {
+	case err == nil:
+		v.p = p
+	case v.damaged && asksForRebuild(err):
+		n.rebuild(v, err)
+	default:
+		n.t.Fatal(err)
+	}
+}
+
+func (v *victim) ended() bool {
+	select {
+	case <-v.p.Ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// rebuildEnded rebuilds a node that has ended by itself because its journal is damaged. It may notice that at any time.
+// Without a damage no node ends by itself.
+func (n *nemesis) rebuildEnded(v *victim) {
+	if !v.TryLock() { // something is done to it
+		return
+	}
+	defer v.Unlock()
+	if !v.ended() {
+		return
+	}
+	err := fmt.Errorf("%s ended by itself: %w\n%s", v.name, v.p.Err, v.p.Stderr)
+	if !v.damaged || !asksForRebuild(err) {
+		n.object("%v", err)
+	}
+	n.rebuild(v, err)
 }
 
 // get reads one document of the API of a node.
@@ -265,6 +314,10 @@ func (n *nemesis) eventually(what string, ok func() bool) {
 	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) || n.ctx.Err() != nil {
 			n.report()
+			for _, name := range n.names { // why not, and what the nodes say
+				v := n.nodes[name]
+				n.t.Logf("%s: %v\n%s", name, n.get(v, "/readyz", nil), lastLines(v.p.Stderr.String(), 40))
+			}
 			n.t.Fatalf("did not come: %s", what)
 		}
 	}
@@ -515,7 +568,7 @@ func (n *nemesis) history(v *victim) (list []string) {
 			Next    string
 		}
 		if err := n.get(v, "/v1/changes?limit=1000"+after, &page); err != nil {
-			return false
+			return v.damaged && v.ended() // what it had is compared
 		}
 		for _, c := range page.Changes {
 			list = append(list, string(c))
@@ -583,6 +636,7 @@ func (n *nemesis) verify() {
 	}
 	for i, name := range n.names {
 		v := n.nodes[name]
+		v.Lock() // for good
 		if i > 0 {
 			v.p.Kill() // the others have no majority, so what they write waits
 		} else if err := v.p.Stop(); err != nil {
