@@ -189,8 +189,10 @@ var bugs = []bug{
 		{"scheduler/plan/slotbudget.go", "{ return min(r.limit, s.timeout) }", "{ if BUG { return s.timeout }; return min(r.limit, s.timeout) }"},
 	}},
 	{"deaf-merge", "a merged answer never says that a member has changed", []edit{
-		{"scheduler/mergedruns.go", "case (m.differ || audited[m.x]) && !m.outdated(now):",
-			"case !BUG && (m.differ || audited[m.x]) && !m.outdated(now):"},
+		{"scheduler/asks.go", "m.differ = !unchanged(m.was, part.Result)", "m.differ = !unchanged(m.was, part.Result) && !BUG"},
+		{"scheduler/asks.go", "Result: part.Result, Age: a.Age,", "Result: map[bool]*diff.Result{false: part.Result}[BUG], Age: a.Age,"},
+		{"scheduler/asks.go", "m.differ = !ok ||", "m.differ = !BUG && (!ok ||"},
+		{"scheduler/asks.go", "digests[i] != want", "digests[i] != want)"},
 	}},
 	{"lost-wake", "a commit of several changes wakes no followers", []edit{
 		{"scheduler/commit.go", "\t\tr.l.wake(notes)", "\t\tif !BUG || len(notes) < 2 { r.l.wake(notes) }"},
@@ -218,8 +220,8 @@ var bugs = []bug{
 		{"registry/clock/clock.go", "now := c.Machine()", "now := c.Machine()\n\tif BUG { return now }"},
 	}},
 	{"new-message", "each attempt of a webhook is a new message", []edit{
-		{"notify/webhook/webhook.go", "if s.Cursor == from && s.Seen == seen && pendingID(s) == pending {",
-			"if BUG { p.Until, p.From = from, from }\n\t\tif s.Cursor == from && s.Seen == seen && pendingID(s) == pending {"},
+		{"notify/webhook/webhook.go", "	return w.post(s, p, data, func(", "	sent := p\n	if BUG { sent.ID = \"msg_\" + rand.Text() }\n" +
+			"	return w.post(s, sent, data, func("},
 	}},
 	{"debt", "an endpoint's debt is forgotten", []edit{
 		{"scheduler/commit.go", "r.l.planner.Owe(r.budget.Totals().Debt)", "if !BUG { r.l.planner.Owe(r.budget.Totals().Debt) }"},

@@ -33,6 +33,13 @@ const tick = 100 * time.Nanosecond
 // killed is the exit code of a process that the simulation ended.
 const killed = 137
 
+// endless is the exit code of a process that does so much that it would never end. mostCalls is how many looks at the clock
+// and calls of a disk a world may take: four times what the busiest ones do.
+const (
+	endless   = 138
+	mostCalls = 600_000
+)
+
 // A Module is the compiled world.
 type Module struct {
 	runtime wazero.Runtime
@@ -83,7 +90,8 @@ type machine struct {
 	flip  *flipped      // the bit that is another one now, if any
 	flips int           // of the plan that are done
 
-	calls  int        // of the disk
+	done   int        // looks at the clock and calls of the world's disk
+	calls  int        // of the disk, in this life
 	stop   *plan.Stop // that ends this life without notice, if any
 	due    int        // the number of the call that does
 	counts Counts
@@ -125,9 +133,17 @@ func (m *machine) set() (by time.Duration) {
 // look is a look at the clock.
 func (m *machine) look() {
 	m.counts.Looks++
+	m.tire()
 	m.now += tick
 	if m.stop != nil && m.now > m.stop.At+time.Second {
 		panic(wasys.NewExitError(killed))
+	}
+}
+
+// tire ends a process that does too much.
+func (m *machine) tire() {
+	if m.done++; m.done > mostCalls {
+		panic(wasys.NewExitError(endless))
 	}
 }
 
@@ -175,7 +191,10 @@ func (m *machine) live(ctx context.Context, module *Module) (code uint32, err er
 	}
 	begun := m.now
 	m.disk.before = m.before
-	m.world.before = func(Op) (int, sys.Errno) { return 0, 0 }
+	m.world.before = func(Op) (int, sys.Errno) {
+		m.tire()
+		return 0, 0
+	}
 	seed := [32]byte{}
 	for i := range 4 {
 		binary.LittleEndian.PutUint64(seed[8*i:], m.rand.Uint64())

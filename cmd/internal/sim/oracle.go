@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/sim/plan"
+	serverclock "github.com/freshet/freshet/registry/clock"
 )
 
 // slack is how long the end of a request may be known to one side only.
@@ -53,6 +54,7 @@ func Judge(r *Run) []string {
 	j.budget()
 	for q := range j.Plan.Queries {
 		j.truth(q)
+		j.times(q)
 	}
 	for f := range j.Plan.Followers {
 		switch j.Plan.Followers[f].Way {
@@ -241,11 +243,36 @@ func (j *judge) budget() {
 			}
 			continue
 		}
+		j.repays(slot, debt, is)
 		debt = max(0, debt+over)
 		if debt > is.Timeout+10*slack && len(j.Plan.Edits) == 0 {
 			j.say(at, "slots up to this one take %s more than their budgets; one timeout is %s", debt, is.Timeout)
 			debt = 0
 		}
+	}
+}
+
+// repays checks that no request begins in a slot whose budget, less the debt of the slots before, is used up.
+func (j *judge) repays(slot int, debt time.Duration, is plan.Settings) {
+	from := time.Duration(slot) * j.Plan.Slot
+	restarts := func(at time.Duration) bool { return from-2*j.Plan.Slot <= at && at <= from+j.Plan.Slot }
+	if debt < 20*slack || len(j.Plan.Edits) > 0 || slices.ContainsFunc(j.begins[min(1, len(j.begins)):], restarts) || slices.ContainsFunc(j.ends, restarts) {
+		return // a server that was killed does not know what its last requests took
+	}
+	var before []*request // of the slot
+	for _, r := range j.requests {
+		if int((r.begin+time.Millisecond)/j.Plan.Slot) != slot {
+			continue
+		}
+		used := time.Duration(0)
+		for _, o := range before {
+			used += min(o.end, r.begin) - o.begin
+		}
+		if used+debt > is.Budget+10*slack {
+			j.say(r.begin, "a request begins after %s of a slot whose budget is %s, with a debt of %s", used, is.Budget, debt)
+			return
+		}
+		before = append(before, r)
 	}
 }
 
@@ -331,6 +358,47 @@ func (j *judge) truth(q int) {
 	if want := max(j.Plan.Nodes, 1); nows != want {
 		j.say(0, "query %d: %d of %d nodes show a result at the end", q, nows, want)
 	}
+}
+
+// times checks that each state of a query has the time of an answer that has its rows, by a clock that the server may go by:
+// that of the machine as it was when the server started, or as it was set later and has been for clock.Patience.
+func (j *judge) times(q int) {
+	if j.restored > 0 || j.Plan.Nodes > 0 {
+		return
+	}
+	const tolerance = 3 * time.Second
+	answers := j.answers(q)
+	for _, e := range j.history[q] {
+		at := time.Duration(e.Wall - epoch.UnixNano())
+		if slices.ContainsFunc(answers, func(a answer) bool {
+			return slices.Equal(a.rows, e.Rows[0]) && slices.ContainsFunc(j.clocks(a.at), func(by time.Duration) bool {
+				return (at - by - a.at).Abs() < tolerance
+			})
+		}) {
+			continue
+		}
+		j.say(e.At, "query %d: change %d is said to be of %s, when no answer with its rows came", q, e.Seq,
+			time.Unix(0, e.Wall).UTC().Format(time.DateTime))
+	}
+}
+
+// clocks lists by how much the clock that the server goes by may be ahead at a time.
+func (j *judge) clocks(at time.Duration) (list []time.Duration) {
+	begun := time.Duration(0)
+	for _, b := range j.begins {
+		if b <= at {
+			begun = b
+		}
+	}
+	by, before := time.Duration(0), time.Duration(0)
+	for _, s := range j.Plan.Steps {
+		if by += s.By; s.At <= begun {
+			before = by
+		} else if s.At <= at-serverclock.Patience+time.Second {
+			list = append(list, by)
+		}
+	}
+	return append(list, before)
 }
 
 // starves reports whether a query was not asked for a minute under a policy that may prefer

@@ -35,8 +35,8 @@ func quiet() *Run {
 		at(20_060, plan.Event{Kind: plan.Delta, Prev: 1, Seq: 2, Epoch: "e", Rows: two}),
 		at(30_000, plan.Event{Kind: plan.Ask, N: 3, Members: members}),
 		at(30_050, plan.Event{Kind: plan.Answer, N: 3, Members: members, Text: plan.Broken}),
-		at(60_000, plan.Event{Kind: plan.State, Seq: 1, Epoch: "e", Rows: one}),
-		at(60_000, plan.Event{Kind: plan.State, Prev: 1, Seq: 2, Epoch: "e", Rows: two}),
+		at(60_000, plan.Event{Kind: plan.State, Seq: 1, Epoch: "e", Rows: one, Wall: wallAt(10)}),
+		at(60_000, plan.Event{Kind: plan.State, Prev: 1, Seq: 2, Epoch: "e", Rows: two, Wall: wallAt(20)}),
 		at(60_000, plan.Event{Kind: plan.Now, Rows: two}),
 		at(60_000, plan.Event{Kind: plan.Used}),
 		at(60_000, plan.Event{Kind: plan.End}),
@@ -91,12 +91,43 @@ func TestJudge(t *testing.T) {
 			insert(r, 7, plan.Event{Kind: plan.Restored})
 			at(r, plan.Delta, 2).Epoch = "f"
 		},
+		"a change has another time": func(r *Run) { at(r, plan.State, 2).Wall = wallAt(40) },
+		"a clock that was just set counts": func(r *Run) {
+			r.Plan.Steps = []plan.Step{{At: 15 * time.Second, By: time.Hour}}
+			at(r, plan.State, 2).Wall = wallAt(3620)
+		},
 		"an error of the API": func(r *Run) { insert(r, 9, plan.Event{Kind: plan.Problem, Text: "500"}) },
 	} {
 		r := quiet()
 		spoil(r)
 		if len(Judge(r)) == 0 {
 			t.Errorf("%s, and the judge sees nothing", name)
+		}
+	}
+}
+
+// After a slot that took too long the next ones take less, by what was answered when a request begins.
+func TestJudgeOfDebt(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		begins, lasted time.Duration // of a request of the next slot, and of the one before it
+		begun          time.Duration // of a life
+		wrong          bool
+	}{
+		{"it is repaid", 400 * time.Millisecond, 400 * time.Millisecond, 0, false},
+		{"it is not", 1100 * time.Millisecond, time.Second, 0, true},
+		{"two requests begin together", 0, time.Second, 0, false},
+		{"the server was killed", 1100 * time.Millisecond, time.Second, 9 * time.Second, false},
+	} {
+		p := &plan.Plan{Span: time.Minute, Slot: 10 * time.Second,
+			Settings: plan.Settings{Rule: "debt", Budget: 2 * time.Second, Timeout: 2 * time.Second}}
+		j := &judge{Run: &Run{Plan: p}, begins: []time.Duration{0}, requests: []*request{{end: 3200 * time.Millisecond},
+			{begin: p.Slot, end: p.Slot + c.lasted}, {begin: p.Slot + c.begins, end: p.Slot + c.begins}}}
+		if c.begun > 0 {
+			j.begins = append(j.begins, c.begun)
+		}
+		if j.budget(); len(j.wrong) > 0 != c.wrong {
+			t.Errorf("%s: %q", c.name, j.wrong)
 		}
 	}
 }

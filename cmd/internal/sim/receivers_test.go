@@ -32,12 +32,15 @@ func told(p plan.Plan, received ...plan.Event) *Run {
 	end := p.Span + p.Settle
 	for i, rows := range states {
 		r.Events = append(r.Events, plan.Event{At: end, Kind: plan.State, Epoch: "e", Prev: uint64(i), Seq: uint64(i + 1),
-			Rows: [][]int{rows}, Wall: int64(i+1) * 10})
+			Rows: [][]int{rows}, Wall: wallAt(10 * (i + 1))})
 	}
 	r.Events = append(r.Events, plan.Event{At: end, Kind: plan.Now, Rows: [][]int{states[2]}},
 		plan.Event{At: end, Kind: plan.Used}, plan.Event{At: end, Kind: plan.End})
 	return r
 }
+
+// wallAt is a time of the machine's clock, in seconds since the world began.
+func wallAt(seconds int) int64 { return epoch.Add(time.Duration(seconds) * time.Second).UnixNano() }
 
 func at(seconds int, e plan.Event) plan.Event {
 	e.At = time.Duration(seconds) * time.Second
@@ -81,8 +84,8 @@ func TestJudgeOfReceivers(t *testing.T) {
 	ends := func(kind string, values ...int) plan.Event {
 		return at(360, plan.Event{Kind: kind, Rows: [][]int{values}})
 	}
-	past := func(seq uint64, wall int64, rows ...int) plan.Event {
-		return at(40, plan.Event{Kind: plan.Past, Seq: seq, Wall: wall, Rows: [][]int{rows}})
+	past := func(seq uint64, wall int, rows ...int) plan.Event {
+		return at(40, plan.Event{Kind: plan.Past, Seq: seq, Wall: wallAt(wall), Rows: [][]int{rows}})
 	}
 	net := func(added, removed []int) plan.Event {
 		return at(40, plan.Event{Kind: plan.Net, Prev: 1, Seq: 3, Rows: [][]int{added, removed}})
