@@ -323,7 +323,8 @@ func (n *nemesis) rebuild(v *victim, why error) {
 			if other == v.name {
 				continue
 			}
-			if out, err = command(n.t, binary(n.t), "cluster", "rebuild", "--server", "http://"+n.nodes[other].addr, "--config", v.config); err == nil {
+			from := "http://" + n.nodes[other].addr
+			if out, err = command(n.t, binary(n.t), "cluster", "rebuild", "--server", from, "--config", v.config); err == nil {
 				break
 			}
 		}

@@ -256,7 +256,8 @@ func (j *judge) budget() {
 func (j *judge) repays(slot int, debt time.Duration, is plan.Settings) {
 	from := time.Duration(slot) * j.Plan.Slot
 	restarts := func(at time.Duration) bool { return from-2*j.Plan.Slot <= at && at <= from+j.Plan.Slot }
-	if debt < 20*slack || len(j.Plan.Edits) > 0 || slices.ContainsFunc(j.begins[min(1, len(j.begins)):], restarts) || slices.ContainsFunc(j.ends, restarts) {
+	if debt < 20*slack || len(j.Plan.Edits) > 0 || slices.ContainsFunc(j.ends, restarts) ||
+		slices.ContainsFunc(j.begins[min(1, len(j.begins)):], restarts) {
 		return // a server that was killed does not know what its last requests took
 	}
 	var before []*request // of the slot
