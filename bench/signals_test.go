@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
-// A feed misses a tenth of the changes, and half of its reports are false.
+// A feed misses a tenth of the changes, and half of its reports are false. The default policy learns that.
 func TestSignals(t *testing.T) {
 	tr, err := trace.Generate(t.Context(), trace.Knuth2016(), 5)
 	if err != nil {
@@ -30,6 +31,25 @@ func TestSignals(t *testing.T) {
 	// False reports meet a change by chance, too.
 	if n := 0.9 * float64(w.changes); float64(told) < 0.98*n || float64(told) > 1.7*n || float64(all) < 1.9*n || float64(all) > 2.1*n {
 		t.Errorf("%d of %d reports are of %d changes", told, all, w.changes)
+	}
+	const short = 600
+	tr.Revisions, tr.Times = short, tr.Times[:short+1]
+	for i := range tr.Series {
+		s := &tr.Series[i]
+		s.Versions = slices.DeleteFunc(s.Versions, func(v trace.Version) bool { return v.Rev > short })
+	}
+	w = NewSimulator(tr)
+	found := func(policy string) int {
+		r, err := w.Run(t.Context(), Setup{Policy: policy, Budget: 10 * time.Second, Rule: plan.RuleStrict, Signals: &Signals{Miss: 0.1,
+			Lie: 0.5}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Relevant
+	}
+	got, best := found("hybrid"), found("signals")
+	if float64(got) < 0.96*float64(best) {
+		t.Errorf("hybrid finds %d changes, and %d can be found by one that knows the rates and the noise", got, best)
 	}
 }
 

@@ -166,9 +166,9 @@ func TestHintWhileRunning(t *testing.T) {
 }
 
 // With any sequence of hints the bound holds, and the other queries keep three quarters
-// of their usual time.
+// of their usual time, also if the policy believes hints that turn out to be true.
 func TestHostileHints(t *testing.T) {
-	for _, policy := range []string{"rr", "ttl:max=4:reset", "sjf"} {
+	for _, policy := range []string{"rr", "ttl:max=4:reset", "sjf", "hybrid"} {
 		for _, width := range []int{1, 3} {
 			t.Run(fmt.Sprint(policy, "/", width), func(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) { hostile(t, policy, width) })

@@ -13,6 +13,7 @@ func (Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*pol
 	odds, seen := v.odds(), v.witnesses(m.Slot, ran)
 	next.close(m.Slot, v.trusted() && looksEmpty(odds, seen))
 	next.learnTrust(odds, seen)
+	next.fadeHints()
 	for i := range next.seen {
 		next.seen[i] *= hazardFade
 		next.due[i] *= hazardFade
@@ -37,6 +38,7 @@ func (Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*pol
 				boosted[k] = true
 			}
 		}
+		next.hear(c.Hinted, changed, v.chance(&b))
 		v.applySample(next, &b, m.Slot)
 		l.States = append(l.States, policy.Taught{Candidate: c, State: b.state()})
 	}

@@ -24,7 +24,8 @@ type endpointState struct {
 	tries  [rates]float64 // boosted queries executed, by their mean rate
 	seen   [cells]float64
 	due    [cells]float64
-	ring   [ringWords]uint64 // one bit per slot, 48 to a word, set if it was empty; slot s is bit s mod 48 of word s/48 mod ringWords
+	hearing
+	ring [ringWords]uint64 // one bit per slot, 48 to a word, set if it was empty; slot s is bit s mod 48 of word s/48 mod ringWords
 }
 
 const (
@@ -35,14 +36,17 @@ const (
 	ageCells   = 14
 	cells      = rates * ageCells
 	stateTail  = stateHead + 2*rates + 2*cells
-	stateSize  = stateTail + ringWords
+	stateOld   = stateTail + ringWords // without hearing
+	stateSize  = stateOld + 4
 	hazardFade = 0.9995
 	yieldStep  = 0.02
 )
 
 func readState(s []float64) *endpointState {
 	e := new(endpointState)
-	if len(s) != stateSize {
+	if len(s) == stateSize {
+		copy(e.told[:], s[stateOld:])
+	} else if len(s) != stateOld {
 		return e
 	}
 	e.slot, e.clock, e.empty = uint64(s[0]), s[1], s[2] > 0
@@ -74,7 +78,7 @@ func (e *endpointState) state() []float64 {
 	for _, w := range e.ring {
 		s = append(s, float64(w))
 	}
-	return s
+	return append(s, e.told[:]...)
 }
 
 func (e *endpointState) bit(slot uint64) (word *uint64, mask uint64) {

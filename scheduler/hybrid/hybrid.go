@@ -16,6 +16,9 @@ import (
 // the policy has learnt that queries change together (state.go). The rates
 // determine what an execution is worth now, per second (worth.go).
 //
+// A hint that a query may have changed is evidence: as much as hints have been true of the queries that ran lately,
+// and as far as changes come with hints, the others are less likely to have changed (hints.go).
+//
 // What an import says about a query's executions elsewhere counts as if they had been here
 // (rates.go).
 //

@@ -43,6 +43,7 @@ type row struct {
 	x, mean   float64
 	changed   uint64
 	cells     int32
+	hinted    bool
 	pending   bool   // its state has a pending sample
 	known     bool   // it has a state, or something was learnt about it elsewhere
 	due       uint64 // the deadline, 0 = none
@@ -117,7 +118,7 @@ func (t *table) set(i int) {
 func rowOf(c *policy.Candidate, first *rateEstimate) row {
 	r := row{
 		last: c.Stats.Last, overdue: c.Overdue, staleness: c.MaxStaleness, cost: c.Estimate, seconds: seconds(c), mean: first.mean,
-		known: c.Query.Learnt != nil,
+		known: c.Query.Learnt != nil, hinted: c.Hinted,
 	}
 	if s := c.Stats.State; len(s) == estimateSize {
 		r.known, r.pending = true, isPending(s)
@@ -174,7 +175,10 @@ func (t *table) gain(i int) float64 {
 		c = int(r.cells) + ageRow(v.start-v.calendar.clock(r.changed))
 	}
 	tau := max(0, v.now-v.calendar.clock(r.last))
-	p := prospect{w: &t.weights[i], leave: &v.leave[c], tau: tau, x: r.x, e: math.Exp(-v.ratio[c] * tau * policy.LowestRate)}
+	p := prospect{w: &t.weights[i], leave: &v.leave[c], tau: tau, x: r.x, e: math.Exp(-v.missed * v.ratio[c] * tau * policy.LowestRate)}
+	if r.hinted {
+		p.hint = v.evidence()
+	}
 	if r.known && r.changed == 0 {
 		p.learn = &v.learn[costClass(r.seconds)]
 	}
@@ -286,6 +290,9 @@ func (p Policy) Inputs(m policy.Moment, r policy.Ranking, c *policy.Candidate) m
 		"live_slots": max(0, v.now-v.calendar.clock(c.Stats.Last)), "hazard": v.ratio[v.cellOf(b.mean, b.changed)],
 	}
 	in["worth_per_second"], in["chance"] = v.worth(c)
+	if c.Hinted {
+		in["hint"] = v.right()
+	}
 	t, ranked := r.Memo.(*table)
 	if !ranked {
 		return in

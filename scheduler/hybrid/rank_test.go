@@ -284,6 +284,7 @@ func TestRank(t *testing.T) {
 					r.remove(c)
 				case !was && !gone:
 					c.MaxStaleness = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 2 * time.Second, 9 * time.Second}).Draw(t, "staleness")
+					c.Hinted = rapid.IntRange(0, 20).Draw(t, "hinted") == 0
 					if rapid.IntRange(0, 30).Draw(t, "late") == 0 {
 						c.Overdue = slot
 					}

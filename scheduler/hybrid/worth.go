@@ -17,6 +17,7 @@ type view struct {
 	ratio  [cells]float64
 	leave  [cells][rates]float64 // 1 − e^(−rλ)
 	most   float64               // the highest ratio
+	missed float64               // the part of the changes that hints miss, 1 without hints
 	lead   time.Duration
 	learn  [costClasses][rates]float64
 }
@@ -24,7 +25,7 @@ type view struct {
 func newView(m policy.Moment) *view {
 	v := past(m)
 	for c, r := range v.ratio {
-		v.leave[c] = leaves(r)
+		v.leave[c] = leaves(v.missed * r)
 	}
 	yield := v.yield / max(yieldStep, 1-math.Pow(1-yieldStep, float64(v.slot)))
 	for c := range v.learn {
@@ -66,7 +67,7 @@ func knowing(seconds, yield, slots float64) (worth [rates]float64) {
 // past makes a view that lacks the fields which only worth needs.
 func past(m policy.Moment) *view {
 	v := &view{endpointState: readState(m.Shared), turned: m.Turned, lead: m.Lead}
-	v.calendar = v.endpointState.calendar()
+	v.calendar, v.missed = v.endpointState.calendar(), v.endpointState.misses()
 	v.start = v.calendar.clock(m.Slot - min(m.Slot, 1))
 	v.now = v.start + v.next()
 	if m.Turned {
@@ -104,13 +105,14 @@ const quick = 100 * time.Microsecond
 func (v *view) worth(c *policy.Candidate) (worth, chance float64) {
 	p := v.prospect(c)
 	same, _ := p.sums()
-	return p.gain() / seconds(c), 1 - float64((1-p.x)*same)
+	return p.gain() / seconds(c), 1 - float64((1-p.x)*math.Exp(-p.hint)*same)
 }
 
 // A prospect holds the numbers that an execution's worth is computed from.
 type prospect struct {
 	w, leave *[rates]float64
 	tau, x   float64
+	hint     float64         // what a hint says for a change, see hearing.evidence
 	e        float64         // e^(−rλτ) for the lowest rate; for each next rate it is the square
 	learn    *[rates]float64 // what it is worth to know each rate; nil if a change has been found
 }
@@ -145,14 +147,17 @@ func (v *view) prospect(c *policy.Candidate) prospect {
 	}
 	p.tau = max(0, v.now-v.calendar.clock(last))
 	at := v.cellOf(mean, changed)
-	p.e, p.leave = math.Exp(-v.ratio[at]*p.tau*policy.LowestRate), &v.leave[at]
+	p.e, p.leave = math.Exp(-v.missed*v.ratio[at]*p.tau*policy.LowestRate), &v.leave[at]
+	if c.Hinted {
+		p.hint = v.evidence()
+	}
 	return p
 }
 
 // gain is the worth of an execution regardless of its cost.
 func (p *prospect) gain() float64 {
 	same, stay := p.sums()
-	gain := 1 - float64((1-p.x)*(same+float64(p.tau*stay)))
+	gain := 1 - float64((1-p.x)*math.Exp(-p.hint)*(float64(same*(1+p.hint))+float64(p.tau*stay)))
 	if p.learn != nil {
 		gain += p.lesson()
 	}

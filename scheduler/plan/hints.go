@@ -22,7 +22,8 @@ const (
 // A hint changes the order of other queries but never takes their share, whatever it
 // says. Refresh requests and new queries come first. Three quarters of the rest follow
 // the policy's order, and if the first query of that order is passed over, it begins
-// the next slot. Hints are not recorded: after a restart only the policy's order
+// the next slot. A policy may count a hint as evidence in its own order, as hybrid does
+// as far as hints have turned out to be true. Hints are not recorded: after a restart only the policy's order
 // applies.
 //
 // The index of constants is built when the first hint arrives and costs nothing
@@ -55,6 +56,15 @@ type Hinted struct {
 	Queries  int  `json:"queries"`  // queries of the endpoint
 	All      bool `json:"all"`      // all queries may be affected
 	Skipped  int  `json:"skipped"`  // lines that could not be parsed
+}
+
+// mark marks a query, and tells the policy.
+func (t *hints) mark(c *item, r *roster) {
+	t.marked[c] = struct{}{}
+	if !c.Hinted {
+		c.Hinted = true
+		r.touch(c)
+	}
 }
 
 // JoinHints returns a hint that marks the queries of two hints, or all.
@@ -101,7 +111,7 @@ func (p Proofs) hint(h registry.Hint) (done Hinted, affected map[*item]struct{})
 	}
 	done.Affected = len(affected)
 	for c := range affected {
-		if t.marked[c] = struct{}{}; len(t.marked) > maxHinted {
+		if t.mark(c, &p.roster); len(t.marked) > maxHinted {
 			t.all = true
 			clear(t.marked)
 			break

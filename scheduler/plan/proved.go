@@ -329,7 +329,7 @@ func (p Proofs) Positioned(now time.Time, before feed.Before) {
 			p.settle(c)
 		}
 		if p.matched(c) && !p.askedInVain(c) {
-			p.ownHints().marked[c] = struct{}{}
+			p.ownHints().mark(c, &p.roster)
 		}
 	}
 	p.applyHints()
@@ -353,7 +353,7 @@ func (p Proofs) Wake(now time.Time) {
 			p.armed[c] = now.Add(max(p.lag/4, time.Second)) // unless it is asked before
 		}
 		if !p.askedInVain(c) {
-			p.ownHints().marked[c] = struct{}{}
+			p.ownHints().mark(c, &p.roster)
 		}
 	}
 }

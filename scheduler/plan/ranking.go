@@ -42,6 +42,13 @@ func (r *roster) add(c *item) {
 	c.place = int32(len(r.all))
 }
 
+// touch notes that a query has changed.
+func (r *roster) touch(c *item) {
+	if c.place > 0 {
+		r.moved = append(r.moved, int(c.place)-1)
+	}
+}
+
 // drop removes a query. The last one takes its place.
 func (r *roster) drop(c *item) {
 	i, last := int(c.place)-1, len(r.all)-1
@@ -183,9 +190,7 @@ func (p *ranker) absorb() {
 		t.Candidate.SetState(t.State)
 		if t.Keep {
 			p.taught = append(p.taught, t.Candidate)
-			if c := p.order[t.Candidate.Number]; c.place > 0 {
-				p.roster.moved = append(p.roster.moved, int(c.place)-1)
-			}
+			p.roster.touch(p.order[t.Candidate.Number])
 		}
 	}
 }
@@ -195,6 +200,7 @@ func (p *ranker) settleRan() {
 	p.ordered = false
 	for _, c := range p.ran {
 		c.ran = false
+		c.Hinted = c.Hinted && c.Stats.Last+1 != p.slot
 		if c.planned {
 			p.settle(c)
 		}

@@ -164,7 +164,7 @@ func (r *Replay) play(each func(Played)) {
 	r.took = 0
 	if r.c.Hinted != nil {
 		for _, q := range r.c.Hinted(r.slot) {
-			r.p.ownHints().marked[r.all[q]] = struct{}{}
+			r.p.ownHints().mark(r.all[q], &r.p.roster)
 		}
 	}
 	s := r.p.Begin(now, Terms{Lead: r.c.Lead, Width: 1, Timeout: cmp.Or(r.c.Timeout, boundless)})

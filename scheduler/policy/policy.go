@@ -85,6 +85,7 @@ type Candidate struct {
 	Estimate     time.Duration // the larger of Median and Stats.Floor
 	Overdue      uint64        // slot in which max_staleness made it due, 0 = not since the last complete execution
 	MaxStaleness time.Duration // the smallest of its holders' values, 0 = none
+	Hinted       bool          // a hint says that it may have changed since the last complete execution
 	Number       int32         // index among the endpoint's queries, for the planner
 	Prefix       uint64        // the first bytes of the id, for the planner
 	short        [2]float64    // space for a short state; without one, for what a policy has computed from state and query
