@@ -15,7 +15,7 @@ type catalog struct {
 	index   constantIndex
 	pattern patternIndex
 	tally   tally
-	oldest  heap // of the queries with a result that are not paused, by the second in which it was last known to be true
+	oldest  numbered // of the queries with a result that are not paused, by the second in which it was last known to be true
 }
 
 // GrowIndex indexes the constants of more queries, for related queries. It reports

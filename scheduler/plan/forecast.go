@@ -70,8 +70,8 @@ func (p *queues) backlog() time.Duration {
 	p.summed, p.cost = t.n, 0
 	for _, list := range [2][]entry{t.entries[t.from:], t.added} {
 		for i := range list {
-			if c := list[i].c; c.in == t {
-				p.cost += c.Estimate
+			if !t.left(list[i]) {
+				p.cost += list[i].c.Estimate
 			}
 		}
 	}

@@ -2,13 +2,14 @@ package plan
 
 import (
 	"cmp"
+	"container/heap"
 	"slices"
 	"strings"
 )
 
-// A heap has items in the order of a number, the smallest first. Each item knows its
+// A numbered heap has items in the order of a number, the smallest first. Each item knows its
 // place, so it can be moved and removed.
-type heap struct {
+type numbered struct {
 	list []*item
 	by   func(*item) *placed
 }
@@ -21,61 +22,52 @@ type placed struct {
 }
 
 // set puts c at a number.
-func (h *heap) set(c *item, number int64) {
+func (h *numbered) set(c *item, number int64) {
 	p := h.by(c)
-	if p.at == 0 {
-		h.list = append(h.list, c)
-		p.at = int32(len(h.list))
+	if p.number = number; p.at == 0 {
+		heap.Push(h, c)
+	} else {
+		heap.Fix(h, int(p.at)-1)
 	}
-	p.number = number
-	h.move(int(p.at)-1, c)
 }
 
 // drop removes c if it is there.
-func (h *heap) drop(c *item) {
-	p := h.by(c)
-	if p.at == 0 {
-		return
-	}
-	i, last := int(p.at)-1, len(h.list)-1
-	moved := h.list[last]
-	h.list[last], h.list = nil, h.list[:last]
-	if p.at = 0; i < last {
-		h.move(i, moved)
+func (h *numbered) drop(c *item) {
+	if p := h.by(c); p.at > 0 {
+		heap.Remove(h, int(p.at)-1)
 	}
 }
 
 // first returns the item with the smallest number, nil if there is none.
-func (h *heap) first() *item {
+func (h *numbered) first() *item {
 	if len(h.list) == 0 {
 		return nil
 	}
 	return h.list[0]
 }
 
-// move puts c at place i, or where it belongs above or below.
-func (h *heap) move(i int, c *item) {
-	n := h.by(c).number
-	put := func(i int, c *item) { h.list[i], h.by(c).at = c, int32(i+1) }
-	for ; i > 0 && n < h.by(h.list[(i-1)/2]).number; i = (i - 1) / 2 {
-		put(i, h.list[(i-1)/2])
-	}
-	for {
-		k := 2*i + 1
-		if k+1 < len(h.list) && h.by(h.list[k+1]).number < h.by(h.list[k]).number {
-			k++
-		}
-		if k >= len(h.list) || h.by(h.list[k]).number >= n {
-			break
-		}
-		put(i, h.list[k])
-		i = k
-	}
-	put(i, c)
+func (h *numbered) Len() int           { return len(h.list) }
+func (h *numbered) Less(i, k int) bool { return h.by(h.list[i]).number < h.by(h.list[k]).number }
+
+func (h *numbered) Swap(i, k int) {
+	h.list[i], h.list[k] = h.list[k], h.list[i]
+	h.by(h.list[i]).at, h.by(h.list[k]).at = int32(i+1), int32(k+1)
+}
+
+func (h *numbered) Push(c any) {
+	h.list = append(h.list, c.(*item))
+	h.by(c.(*item)).at = int32(len(h.list))
+}
+
+func (h *numbered) Pop() any {
+	last := len(h.list) - 1
+	c := h.list[last]
+	h.list[last], h.list, h.by(c).at = nil, h.list[:last], 0
+	return c
 }
 
 // next lists up to most items, by number and then by id.
-func (h *heap) next(most int) []*item {
+func (h *numbered) next(most int) []*item {
 	list := slices.SortedFunc(slices.Values(h.list), func(a, b *item) int {
 		return cmp.Or(cmp.Compare(h.by(a).number, h.by(b).number), strings.Compare(a.Query.ID, b.Query.ID))
 	})
@@ -83,6 +75,6 @@ func (h *heap) next(most int) []*item {
 }
 
 // waiting returns empty heaps of queries that wait for a slot, and for a time.
-func waiting() (slots, times heap) {
-	return heap{by: func(c *item) *placed { return &c.slot }}, heap{by: func(c *item) *placed { return &c.waits }}
+func waiting() (slots, times numbered) {
+	return numbered{by: func(c *item) *placed { return &c.slot }}, numbered{by: func(c *item) *placed { return &c.waits }}
 }

@@ -155,7 +155,7 @@ func (p *Planner) applyHints() {
 			}
 		}
 	}
-	slices.SortFunc(t.order, func(a, b *item) int { return p.roster.entry(a).compare(p.roster.entry(b)) })
+	slices.SortFunc(t.order, compareItems)
 }
 
 // anyHinted reports whether a hint can still bring a query into the slot.

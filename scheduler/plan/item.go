@@ -45,7 +45,7 @@ type item struct {
 	tier    string // "" = not eligible
 	asked   uint64 // Query.Refreshes
 	slot    placed // for which it waits
-	at      int32  // in order.added, from 1, 0 = not there
+	exits   uint32 // how often it has left an order
 	place   int32  // in the roster, from 1, 0 = not there; a query that is there but not in an order rests
 	waits   placed // for a time, in nanoseconds since the epoch
 	checked placed // the second in which its result was last known to be true

@@ -1,29 +1,27 @@
 package plan
 
 import (
+	"cmp"
 	"math"
 	"slices"
-	"sort"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // An order keeps items by their keys, which stay the same while an item is in it. Items
-// that have entered are merged into the sorted entries when these are read again. The
-// entries of items that have left are marked, and deleted many at once. A Ranker gives all
-// items new keys in every slot: then only those are sorted that the budget reaches.
+// that have entered are merged into the sorted entries when these are read again. An entry
+// stays when its item leaves, until many are deleted at once. A Ranker gives all items new
+// keys in every slot: then only those are sorted that the budget reaches.
 type order struct {
 	n       int     // items
 	entries []entry // sorted up to sorted; the others come after these
 	sorted  int
-	from    int            // the entries before it are gone
-	holes   int            // other sorted entries that are gone
-	added   []entry        // of items that have entered since the last merge
-	left    map[*item]bool // items that have left while their entries were not sorted
-	rest    time.Duration  // a lower bound of the estimates that are not sorted
-	batch   int            // how many entries are sorted next
-	passed  int            // the entries before it are gone or have estimates above limit
+	added   []entry       // of items that have entered since the last merge
+	rest    time.Duration // a lower bound of the estimates that are not sorted
+	from    int           // the items of the entries before it have left
+	passed  int           // those of the entries before it have left or have estimates above limit
 	limit   time.Duration
 	costs   []time.Duration // of the entries before each one, nil if it is unknown
 }
@@ -31,22 +29,21 @@ type order struct {
 // An entry is an item with its sort key: class, value, low, slot of the last execution, id.
 type entry struct {
 	value, low float64
-	rank       uint64        // the class above the slot
-	id         uint64        // the first bytes of the id, which are nearly always unique
-	estimate   time.Duration // gone if the item has left
+	rank       uint64 // the class above the slot
+	id         uint64 // the first bytes of the id, which are nearly always unique
+	estimate   time.Duration
+	exits      uint32 // of the item before it entered
 	c          *item
 }
 
 const (
-	slotBits   = 48
-	slotMask   = 1<<slotBits - 1
-	firstBatch = 128 // entries that are sorted at once
-	gone       = time.Duration(-1)
-	never      = time.Duration(math.MaxInt64)
+	slotBits = 48
+	slotMask = 1<<slotBits - 1
+	never    = time.Duration(math.MaxInt64)
 )
 
 func entryOf(c *item) entry {
-	return entry{c: c, id: c.Prefix, estimate: c.Estimate, rank: c.Stats.Last & slotMask}.with(c.key)
+	return entry{c: c, exits: c.exits, id: c.Prefix, estimate: c.Estimate, rank: c.Stats.Last & slotMask}.with(c.key)
 }
 
 // with is the entry with another key.
@@ -55,201 +52,120 @@ func (e entry) with(k policy.Key) entry {
 	return e
 }
 
-func (e *entry) class() int { return int(e.rank>>slotBits) + classRefresh }
-
-func (e *entry) before(f *entry) bool {
-	switch {
-	case (e.rank^f.rank)>>slotBits != 0:
-		return e.rank < f.rank
-	case e.value != f.value:
-		return e.value < f.value
-	case e.low != f.low:
-		return e.low < f.low
-	case e.rank != f.rank:
-		return e.rank < f.rank
-	case e.id != f.id:
-		return e.id < f.id
-	}
-	return e.c.Query.ID < f.c.Query.ID
-}
+func (e entry) class() int { return int(e.rank>>slotBits) + classRefresh }
 
 func (e entry) compare(f entry) int {
-	switch {
-	case e.before(&f):
-		return -1
-	case f.before(&e):
-		return 1
+	if x := cmp.Or(cmp.Compare(e.class(), f.class()), cmp.Compare(e.value, f.value), cmp.Compare(e.low, f.low),
+		cmp.Compare(e.rank, f.rank), cmp.Compare(e.id, f.id)); x != 0 {
+		return x
 	}
-	return 0
+	return strings.Compare(e.c.Query.ID, f.c.Query.ID)
 }
+
+func (e entry) before(f entry) bool { return e.compare(f) < 0 }
 
 func compareItems(a, b *item) int { return entryOf(a).compare(entryOf(b)) }
 
 func (t *order) insert(c *item) {
 	c.in = t
 	t.n++
-	t.added = append(t.added, entryOf(c))
-	c.at = int32(len(t.added))
+	if t.added = append(t.added, entryOf(c)); len(t.added) > 2*t.n {
+		t.added = slices.DeleteFunc(t.added, t.left)
+	}
 }
 
-// remove removes c. Its key must be the same as when it was inserted.
 func (t *order) remove(c *item) {
 	c.in, t.costs = nil, nil
+	c.exits++
 	t.n--
-	if c.at > 0 {
-		last := len(t.added) - 1
-		t.added[c.at-1] = t.added[last]
-		t.added[c.at-1].c.at, c.at = c.at, 0
-		t.added[last], t.added = entry{}, t.added[:last]
-		return
-	}
-	if i := t.sortedAt(c); i >= 0 {
-		t.entries[i].estimate = gone
-		t.holes++
-	} else if t.sorted < len(t.entries) { // it may enter again before its entry is sorted
-		if t.left == nil {
-			t.left = map[*item]bool{}
-		}
-		t.left[c] = true
-	}
-	for t.from < t.sorted && t.entries[t.from].estimate == gone {
-		t.from, t.holes = t.from+1, t.holes-1
-	}
 }
 
-// sortedAt returns the place of the entry of c, -1 if it is not sorted.
-func (t *order) sortedAt(c *item) int {
-	e := entryOf(c)
-	for i := t.find(&e); i < t.sorted && !e.before(&t.entries[i]); i++ {
-		if f := &t.entries[i]; f.c == c && f.estimate != gone {
-			return i
-		}
-	}
-	return -1
-}
+// left reports whether the item of an entry has left since.
+func (t *order) left(e entry) bool { return e.c.in != t || e.c.exits != e.exits }
 
-// find returns the place of the first sorted entry that is not before e.
-func (t *order) find(e *entry) int {
-	list := t.entries[t.from:t.sorted]
-	if len(list) > 0 && !list[0].before(e) {
-		return t.from
-	}
-	return t.from + sort.Search(len(list), func(i int) bool { return !list[i].before(e) })
-}
-
-// load replaces the items by those of the entries, which are in no order. The first batch
-// of them is sorted together.
-func (t *order) load(list []entry, batch int) {
-	*t = order{n: len(list), entries: list, rest: lowest(list), batch: max(firstBatch, batch), added: t.added[:0]}
-}
-
-func lowest(list []entry) time.Duration {
-	x := never
-	for i := range list {
-		x = min(x, list[i].estimate)
-	}
-	return x
+// load replaces the items by those of the entries, which are in no order.
+func (t *order) load(list []entry) {
+	*t = order{n: len(list), entries: list, added: t.added[:0]}
 }
 
 // merge adds the items that have entered to the sorted entries.
 func (t *order) merge() {
-	if len(t.added) == 0 {
+	if t.added = slices.DeleteFunc(t.added, t.left); len(t.added) == 0 {
 		return
 	}
 	t.sortAll()
-	if 8*(t.from+t.holes) > len(t.entries) {
-		t.deleteGone()
+	if 8*(len(t.entries)+len(t.added)-t.n) > len(t.entries) {
+		t.deleteLeft()
 	}
 	slices.SortFunc(t.added, entry.compare)
 	i, to := len(t.entries)-1, len(t.entries)+len(t.added)-1
 	t.entries = append(t.entries, t.added...)
 	for k := len(t.added) - 1; k >= 0; to-- { // from the back, so that none is overwritten
-		if i >= t.from && t.added[k].before(&t.entries[i]) {
+		if i >= t.from && t.added[k].before(t.entries[i]) {
 			t.entries[to] = t.entries[i]
 			i--
 		} else {
 			t.entries[to] = t.added[k]
-			t.added[k].c.at = 0
 			k--
 		}
 	}
 	clear(t.added)
-	t.added, t.sorted, t.costs, t.passed = t.added[:0], len(t.entries), nil, 0
+	t.added, t.sorted, t.costs, t.passed = t.added[:0], len(t.entries), nil, t.from
 }
 
-// deleteGone deletes the entries of items that have left. All are sorted.
-func (t *order) deleteGone() {
-	t.entries = slices.DeleteFunc(t.entries, func(e entry) bool { return e.estimate == gone })
-	t.from, t.holes, t.passed, t.sorted = 0, 0, 0, len(t.entries)
+// deleteLeft deletes the entries of items that have left. All are sorted.
+func (t *order) deleteLeft() {
+	t.entries = slices.DeleteFunc(t.entries, t.left)
+	t.from, t.passed, t.sorted = 0, 0, len(t.entries)
 }
 
-// sortMore sorts the next entries, twice as many each time, and drops those whose items
-// have left.
-func (t *order) sortMore() {
+// sortNext sorts the next n entries, which come before the rest.
+func (t *order) sortNext(n int) {
 	rest := t.entries[t.sorted:]
-	n := min(t.batch, len(rest))
-	if t.batch *= 2; 2*n > len(rest) {
-		n = len(rest)
+	slices.SortFunc(rest[:n], entry.compare)
+	t.sorted, t.costs, t.rest = t.sorted+n, nil, never
+	for _, e := range rest[n:] {
+		t.rest = min(t.rest, e.estimate)
 	}
-	moveFirst(rest, n)
-	next := slices.DeleteFunc(rest[:n], func(e entry) bool { return e.c.in != t || t.left[e.c] })
-	slices.SortFunc(next, entry.compare)
-	for i := range next {
-		next[i].c.key = policy.Key{Class: next[i].class(), Value: next[i].value, Low: next[i].low}
-	}
-	if len(next) < n {
-		rest = rest[:len(next)+copy(rest[len(next):], rest[n:])]
-		t.entries = t.entries[:t.sorted+len(rest)]
-	}
-	t.sorted, t.costs = t.sorted+len(next), nil
-	t.rest = lowest(rest[len(next):])
 }
 
-// moveFirst moves the n first entries to the front, in no order, in time that grows with
-// the length of the list.
-//
-// Source: C. A. R. Hoare, "Algorithm 65: find", 1961.
-func moveFirst(list []entry, n int) {
-	for n > 0 && n < len(list) {
-		pivot, i, j := list[len(list)/2], 0, len(list)-1
-		for i <= j {
-			for list[i].before(&pivot) {
-				i++
-			}
-			for pivot.before(&list[j]) {
-				j--
-			}
-			if i <= j {
-				list[i], list[j] = list[j], list[i]
-				i, j = i+1, j-1
-			}
-		}
-		switch { // list[:j+1] ≤ pivot ≤ list[i:]
-		case n <= j:
-			list = list[:j+1]
-		case n >= i:
-			list, n = list[i:], n-i
-		default:
-			return
-		}
-	}
-}
+// sortMore sorts about a sixteenth of the rest.
+func (t *order) sortMore() { t.sortNext(moveFirst(t.entries[t.sorted:])) }
 
 func (t *order) sortAll() {
-	t.batch = max(t.batch, len(t.entries)-t.sorted)
-	for t.sorted < len(t.entries) {
-		t.sortMore()
+	if t.sorted < len(t.entries) {
+		t.sortNext(len(t.entries) - t.sorted)
 	}
+}
+
+// moveFirst moves the first entries of a list to its front, in no order, and returns how
+// many: about a sixteenth, or all of a short list.
+func moveFirst(list []entry) (n int) {
+	var sample [64]entry
+	if len(list) < 4*len(sample) {
+		return len(list)
+	}
+	for i := range sample {
+		sample[i] = list[len(list)/len(sample)*i]
+	}
+	slices.SortFunc(sample[:], entry.compare)
+	for i := range list {
+		if list[i].before(sample[len(sample)/16]) {
+			list[n], list[i] = list[i], list[n]
+			n++
+		}
+	}
+	return n
 }
 
 // all visits the items in order.
 func (t *order) all(yield func(*item) bool) {
 	t.merge()
-	for i := t.from; ; i++ {
-		for i == t.sorted && t.sorted < len(t.entries) {
+	for i := t.from; i < len(t.entries); i++ {
+		if i == t.sorted {
 			t.sortMore()
 		}
-		if i >= t.sorted || t.entries[i].estimate != gone && !yield(t.entries[i].c) {
+		if !t.left(t.entries[i]) && !yield(t.entries[i].c) {
 			return
 		}
 	}
@@ -261,20 +177,22 @@ func (t *order) first() *item { return t.fits(never) }
 // fits returns the first item whose estimate is at most left.
 func (t *order) fits(left time.Duration) *item {
 	t.merge()
-	i := t.from
-	if left <= t.limit {
-		i = max(i, t.passed)
+	if left > t.limit {
+		t.passed = t.from
 	}
-	for t.limit = left; ; i++ {
-		for i == t.sorted && t.sorted < len(t.entries) && t.rest <= left {
+	for t.limit = left; ; t.passed++ {
+		if t.passed == t.sorted && t.sorted < len(t.entries) && t.rest <= left {
 			t.sortMore()
 		}
-		t.passed = i
-		if i >= t.sorted {
+		if t.passed >= t.sorted {
 			return nil
 		}
-		if e := &t.entries[i]; e.estimate <= left && e.estimate != gone {
+		switch e := &t.entries[t.passed]; {
+		case e.estimate > left:
+		case !t.left(*e):
 			return e.c
+		case t.passed == t.from:
+			t.from++
 		}
 	}
 }
@@ -284,7 +202,7 @@ func (t *order) place(c *item) (rank int, cost time.Duration) {
 	t.merge()
 	t.sortAll()
 	if t.costs == nil {
-		t.deleteGone()
+		t.deleteLeft()
 		t.costs = make([]time.Duration, 0, len(t.entries))
 		sum := time.Duration(0)
 		for _, e := range t.entries {
@@ -292,7 +210,6 @@ func (t *order) place(c *item) (rank int, cost time.Duration) {
 			sum += e.estimate
 		}
 	}
-	e := entryOf(c)
-	i := t.find(&e)
+	i, _ := slices.BinarySearchFunc(t.entries, entryOf(c), entry.compare)
 	return i + 1, t.costs[i]
 }

@@ -53,7 +53,7 @@ func TestOrder(t *testing.T) {
 					entries = append(entries, entryOf(c))
 				}
 				r.Shuffle(len(entries), func(i, j int) { entries[i], entries[j] = entries[j], entries[i] })
-				tr.load(entries, r.IntN(100))
+				tr.load(entries)
 				slices.SortFunc(list, compareItems)
 			}
 			var ran []*item

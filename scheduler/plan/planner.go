@@ -50,7 +50,7 @@ func New(p policy.Policy, budget time.Duration) *Planner {
 	x := &Planner{}
 	x.catalog = catalog{all: map[string]*item{}, index: newConstantIndex(), pattern: newPatternIndex()}
 	x.slots, x.times = waiting()
-	x.oldest = heap{by: func(c *item) *placed { return &c.checked }}
+	x.oldest = numbered{by: func(c *item) *placed { return &c.checked }}
 	x.policy, x.name, x.slot = p, p.String(), 1
 	x.SetBudget(RuleStrict, budget)
 	x.rounds = rounds.New(profileQueries(x.all))

@@ -18,7 +18,7 @@ import (
 // TestWaiting compares the queues of items that wait for times and slots with a map.
 func TestWaiting(t *testing.T) {
 	slots, times := waiting()
-	for name, empty := range map[string]heap{"slots": slots, "times": times} {
+	for name, empty := range map[string]numbered{"slots": slots, "times": times} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				q := empty

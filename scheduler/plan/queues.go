@@ -22,10 +22,10 @@ type queues struct {
 	asked      order         // refresh requests
 	fresh      order         // new queries
 	ranked     order
-	roster     roster // of the ranked queries, if the policy is a Ranker
-	slots      heap   // of the queries that wait for a slot
-	times      heap   // of those that wait for a time
-	slot       uint64 // the running slot, or the next one
+	roster     roster   // of the ranked queries, if the policy is a Ranker
+	slots      numbered // of the queries that wait for a slot
+	times      numbered // of those that wait for a time
+	slot       uint64   // the running slot, or the next one
 	now        time.Time
 	looked     time.Time     // when Advance last looked at times
 	lead       time.Duration // between grid times, 0 = no grid

@@ -13,7 +13,6 @@ type ranker struct {
 	queues
 	begun    time.Time           // when the slot began
 	ran      []*item             // queries that have started in the slot
-	started  int                 // how many have started in the slot before
 	shared   []float64           // the policy's state for the endpoint
 	ranking  policy.Ranking      // of the slot
 	evidence float64             // of the executions of the slot
@@ -25,20 +24,14 @@ type ranker struct {
 // A roster lists the ranked queries of a Ranker, those that it leaves out included.
 type roster struct {
 	all   []*policy.Candidate
-	seats []seat  // of the same queries
+	seats []entry // of the same queries, with their latest keys
 	moved []int   // places that have another query, or one that has changed
 	room  []entry // for the entries of the order
 }
 
-// A seat has the latest key of a query. One that rests is left out of the slot.
-type seat struct {
-	entry
-	rests bool
-}
-
 func (r *roster) add(c *item) {
 	r.moved = append(r.moved, len(r.all))
-	r.all, r.seats = append(r.all, &c.Candidate), append(r.seats, seat{entry: entryOf(c)})
+	r.all, r.seats = append(r.all, &c.Candidate), append(r.seats, entryOf(c))
 	c.place = int32(len(r.all))
 }
 
@@ -58,19 +51,11 @@ func (r *roster) drop(c *item) {
 	r.all, r.seats, r.moved = r.all[:last], r.seats[:last], append(r.moved, i)
 }
 
-// entry is the entry of a query with its latest key.
-func (r *roster) entry(c *item) entry {
-	if c.place > 0 {
-		return r.seats[c.place-1].entry
-	}
-	return entryOf(c)
-}
-
 // resting lists up to most queries that the policy has left out of the slot.
 func (r *roster) resting(most int) (list []*item) {
-	for i := range r.seats {
-		if r.seats[i].rests && len(list) < most {
-			list = append(list, r.seats[i].c)
+	for _, s := range r.seats {
+		if s.c.in == nil && len(list) < most {
+			list = append(list, s.c)
 		}
 	}
 	return list
@@ -83,11 +68,11 @@ func (p *queues) standing(c *item) (rank int, cost time.Duration) {
 		return c.in.place(c)
 	}
 	rank = p.ranked.n // refresh requests precede the others
-	e := p.roster.entry(c)
-	for i := range p.roster.seats {
-		switch s := &p.roster.seats[i]; {
-		case s.rests:
-		case s.before(&e):
+	e := p.roster.seats[c.place-1]
+	for _, s := range p.roster.seats {
+		switch {
+		case s.c.in == nil:
+		case s.before(e):
 			cost += s.estimate
 		default:
 			rank--
@@ -115,28 +100,18 @@ func (p *ranker) rank() {
 	}
 	for i := range p.roster.seats {
 		s, k := &p.roster.seats[i], p.ranking.Keys[i]
-		if k.Due > p.slot {
-			s.c.key = k
+		*s = s.with(k)
+		switch s.c.key = k; {
+		case k.Due > p.slot:
+			s.c.in, s.c.tier, s.c.why = nil, "", notDue
+			continue
+		case s.c.in == nil: // it rested
+			s.c.in, s.c.tier, s.c.why, s.c.since = &p.ranked, TierRanked, eligible, p.slot
 		}
-		if rests := k.Due > p.slot; rests != s.rests {
-			s.rests = rests
-			p.rest(s.c, rests)
-		}
-		if s.entry = s.with(k); !s.rests {
-			list = append(list, s.entry)
-		}
+		list = append(list, *s)
 	}
 	p.roster.room = p.ranked.entries[:0]
-	p.ranked.load(list, max(p.started, len(p.ran))*9/8)
-}
-
-// rest begins or ends the rest of a query.
-func (p *ranker) rest(c *item, rests bool) {
-	if rests {
-		c.in, c.tier, c.why = nil, "", notDue
-	} else {
-		c.in, c.tier, c.why, c.since = &p.ranked, TierRanked, eligible, p.slot
-	}
+	p.ranked.load(list)
 }
 
 // inputs returns the values from which a query's place was computed.
@@ -205,7 +180,7 @@ func (p *ranker) settleRan() {
 			p.settle(c)
 		}
 	}
-	p.started, p.ran = len(p.ran), p.ran[:0]
+	p.ran = p.ran[:0]
 }
 
 // Refresh advances and sorts the plan. One call serves all questions until something

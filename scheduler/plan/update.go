@@ -165,7 +165,7 @@ func (p *Planner) scatter() {
 	p.asked, p.fresh, p.ranked, p.memory, p.roster = order{}, order{}, order{}, nil, roster{}
 	p.slots, p.times = waiting()
 	for _, c := range p.order {
-		c.in, c.at, c.place, c.slot, c.waits = nil, 0, 0, placed{}, placed{}
+		c.in, c.place, c.slot, c.waits = nil, 0, placed{}, placed{}
 		p.noteProved(c, false)
 	}
 }
