@@ -170,19 +170,13 @@ func New(o Options) (*Engine, error) {
 		e.tally(tallied{way: w})
 	}
 	e.client = newClient(&o, e.dialled)
-	for after := ""; ; {
-		page, err := o.Store.Subscriptions(after, 500)
+	for s, err := range registry.EachSubscription(o.Store.Subscriptions, "") {
 		if err != nil {
 			return nil, fmt.Errorf("read the subscriptions: %w", err)
 		}
-		if len(page) == 0 {
-			return e, nil
-		}
-		for i := range page {
-			e.update(&page[i])
-		}
-		after = page[len(page)-1].ID
+		e.update(&s)
 	}
+	return e, nil
 }
 
 // Run delivers until ctx ends. It returns after the last request has ended, with an
