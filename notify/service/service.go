@@ -8,8 +8,9 @@
 // # Adding a service
 //
 // Write one file with a variable known(&Kind{…}), such as gotify.go. Its tests are a row of the tables in
-// service_test.go, which plays what the service answers. It needs a section of web/docs/receivers.md.
-// Commands, forms and the API take its addresses without further changes.
+// service_test.go, which plays what the service answers. It needs a section of web/docs/receivers.md,
+// and web/docs/openapi.yaml names it twice. Commands, forms and the API take its addresses without
+// further changes.
 //
 // An address is the service's own web address if that says enough, such as an incoming webhook of
 // Slack. Any other begins with the name of the kind, such as ntfy+https://ntfy.example.org/topic.

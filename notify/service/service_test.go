@@ -470,9 +470,16 @@ func TestReceiversPage(t *testing.T) {
 			t.Errorf("%s is shown as %s", complete, masked)
 		}
 	}
+	openAPI, err := os.ReadFile("../../web/docs/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, k := range service.Kinds() {
 		if !named[k.Name] {
 			t.Errorf("receivers.md has no address of %s", k.Name)
+		}
+		if n := strings.Count(string(openAPI), " "+k.Name+": {type: string}"); n != 2 {
+			t.Errorf("openapi.yaml names %s %d times, want once among the receivers of a new rule and once among those of a rule", k.Name, n)
 		}
 	}
 }
