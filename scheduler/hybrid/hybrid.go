@@ -39,7 +39,8 @@ import (
 // expected to find, and longer as far as d needs more than a third of the budget.
 //
 // The wait is a target, not a bound. A query is late after 1.1·d slots, live or not, or
-// 1.1 times the wait if that is longer; from then on ν is the mean worth of a second. A query
+// 1.1 times the wait if that is longer; from then on ν is the mean worth of a second,
+// and twice as much for each 6 % that it waits longer. A query
 // that takes a large part of the budget may be later still: it starts only if those
 // that are worth more leave room for it, or if it is first. A max_staleness is also a
 // deadline: the queries with the nearest deadlines go first, up to the cost that all

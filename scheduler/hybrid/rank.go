@@ -212,7 +212,17 @@ func (t *table) older(i, j int) bool {
 // value is the worth of a query with the price of waiting.
 func (t *table) value(r *row) float64 {
 	limit := float64(t.limit(r))
-	return r.worth + t.price.of(t.waited(r.last, limit), limit, t.moment.Turned || t.isLate(r.last))
+	return r.worth + t.waiting(r.last, limit)
+}
+
+// waiting is what the time since a query's last execution adds to its worth. Once it is late, all slots count.
+func (t *table) waiting(last uint64, limit float64) float64 {
+	late := t.isLate(last)
+	price := t.price.of(t.waited(last, limit), limit, t.moment.Turned || late)
+	if late {
+		price *= lateness(t.slots(last) / t.price.late)
+	}
+	return price
 }
 
 // waited is the number of live slots since a query's last execution, the current one
@@ -305,6 +315,6 @@ func (p Policy) Inputs(m policy.Moment, r policy.Ranking, c *policy.Candidate) m
 		in["worth_per_second"] *= x.seconds / d
 	}
 	limit := float64(t.limit(&x))
-	in["waiting"] = t.price.of(t.waited(x.last, limit), limit, m.Turned || t.isLate(x.last))
+	in["waiting"] = t.waiting(x.last, limit)
 	return in
 }

@@ -63,7 +63,11 @@ func (n *naive) plan(m policy.Moment, all []*policy.Candidate) []string {
 		n.price = l.price(n.wait(), m.Budget)
 	}
 	for i, c := range all {
-		n.keys[i] = policy.Key{Class: classIndex, Value: -(n.worth[i] + n.price.of(n.waited(v, c), float64(n.limit(c)), m.Turned || n.late(c)))}
+		wait := n.price.of(n.waited(v, c), float64(n.limit(c)), m.Turned || n.late(c))
+		if n.late(c) {
+			wait *= math.Pow(float64(m.Slot-c.Stats.Last)/n.price.late, 12)
+		}
+		n.keys[i] = policy.Key{Class: classIndex, Value: -(n.worth[i] + wait)}
 	}
 	n.choose(v)
 	n.probe(v)

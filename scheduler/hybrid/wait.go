@@ -107,6 +107,13 @@ func (p *price) of(waited, limit float64, urgent bool) float64 {
 	return price
 }
 
+// lateness is the factor on the price for a query that has waited for x times as long as is late. It doubles with each 6 % more.
+func lateness(x float64) float64 {
+	x *= x
+	x *= x
+	return x * x * x
+}
+
 // cost is what a query takes of a slot. It is never 0: once the budget is used up
 // nothing else starts.
 func (t *table) cost(estimate time.Duration) time.Duration {
