@@ -24,7 +24,6 @@ type bug struct {
 var needs = map[string]func(p *plan.Plan) bool{
 	"gap":               func(p *plan.Plan) bool { return p.MinGap > 0 },
 	"gap-memory":        func(p *plan.Plan) bool { return p.MinGap > 0 },
-	"restart-gap":       func(p *plan.Plan) bool { return p.MinGap > 0 && len(p.Stops) > 0 },
 	"retry-after":       fails(plan.Busy),
 	"retry-after-short": fails(plan.Busy),
 	"restart-pause":     func(p *plan.Plan) bool { return fails(plan.Busy)(p) && len(p.Stops) > 0 },
@@ -354,10 +353,6 @@ var bugs = []bug{
 	{"restart-debt", "a restart forgets the endpoint's debt", []edit{
 		{"scheduler/loopdata.go", "news.Last.Owes(), news.Policy.Policy", "map[bool]time.Duration{false: news.Last.Owes()}[BUG], " +
 			"news.Policy.Policy"},
-	}},
-	{"restart-gap", "a restart forgets min_gap", []edit{
-		{"scheduler/loopdata.go", "	if news.Last.Number > 0 {\n		l.account.executed(now)",
-			"	if news.Last.Number > 0 && !BUG {\n		l.account.executed(now)"},
 	}},
 	{"restart-pause", "a restart forgets Retry-After", []edit{
 		{"endpoint/health.go", "	now := clock()\n	if h.Since.After(now) {",

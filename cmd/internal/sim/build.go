@@ -38,6 +38,9 @@ var needed = []edit{
 	{"web/problem.go", "errors.Is(err, syscall.ENOSPC) ||", "errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ELOOP) ||"},
 	{"store/errors.go", "{syscall.ENOSPC, ", "{syscall.ENOSPC, syscall.ELOOP, "},
 	{"cmd/internal/server/cluster.go", `natsio "github.com/nats-io/nats.go"`, `natsio "github.com/freshet/freshet/store/journal/nats"`},
+	// Worlds are short, so that few changes wait at a time for a follower that was away. More than three are sent as one there.
+	{"notify/options.go", "l.Fold = cmp.Or(l.Fold, 16)", "l.Fold = cmp.Or(l.Fold, 3)"},
+	{"notify/webhook/webhook.go", "foldAbove = 16", "foldAbove = 3"},
 	// The network of wasip1 has no hook for addresses. They are checked as text only.
 	{"notify/deliver/guard.go", "ControlContext: g.control, ", ""},
 }

@@ -69,6 +69,17 @@ func (d *Disk) make(dir bool, mode fs.FileMode) *inode {
 	return &inode{id: d.next, dir: dir, mode: mode}
 }
 
+// clone returns a disk with the same content.
+func (d *Disk) clone() *Disk {
+	c := &Disk{nodes: map[string]*inode{}, next: d.next}
+	for name, n := range d.nodes {
+		same := *n
+		same.data, same.durable, same.pending = slices.Clone(n.data), slices.Clone(n.durable), slices.Clone(n.pending)
+		c.nodes[name] = &same
+	}
+	return c
+}
+
 // Crash takes the power away: each write since the last sync of its file is kept, lost, or
 // kept in part, sector by sector.
 func (d *Disk) Crash(rng *rand.Rand) {

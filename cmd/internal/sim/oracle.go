@@ -40,7 +40,8 @@ type judge struct {
 	*Run
 	wrong    []string
 	requests []*request
-	ends     []time.Duration // of lives that did not end orderly
+	ends     []time.Duration // of lives
+	kills    []time.Duration // ends that were not orderly
 	begins   []time.Duration // of lives
 	history  map[int][]plan.Event
 	restored time.Duration // when a backup was restored, 0 for never
@@ -135,7 +136,7 @@ func (j *judge) read() {
 		switch e.Kind {
 		case plan.Start:
 			if before != "" && before != plan.Stopped {
-				j.ends = append(j.ends, last)
+				j.ends, j.kills = append(j.ends, last), append(j.kills, last)
 			}
 			cut(last)
 			j.begins = append(j.begins, e.At)
@@ -255,9 +256,8 @@ func (j *judge) budget() {
 // repays checks that no request begins in a slot whose budget, less the debt of the slots before, is used up.
 func (j *judge) repays(slot int, debt time.Duration, is plan.Settings) {
 	from := time.Duration(slot) * j.Plan.Slot
-	restarts := func(at time.Duration) bool { return from-2*j.Plan.Slot <= at && at <= from+j.Plan.Slot }
-	if debt < 20*slack || len(j.Plan.Edits) > 0 || slices.ContainsFunc(j.ends, restarts) ||
-		slices.ContainsFunc(j.begins[min(1, len(j.begins)):], restarts) {
+	killed := func(at time.Duration) bool { return at <= from+j.Plan.Slot && from <= at+2*j.Plan.Slot+time.Minute }
+	if debt < 20*slack || len(j.Plan.Edits) > 0 || slices.ContainsFunc(j.kills, killed) {
 		return // a server that was killed does not know what its last requests took
 	}
 	var before []*request // of the slot

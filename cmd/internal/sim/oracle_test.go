@@ -111,7 +111,7 @@ func TestJudgeOfDebt(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		begins, lasted time.Duration // of a request of the next slot, and of the one before it
-		begun          time.Duration // of a life
+		killed         time.Duration // the server was
 		wrong          bool
 	}{
 		{"it is repaid", 400 * time.Millisecond, 400 * time.Millisecond, 0, false},
@@ -123,8 +123,8 @@ func TestJudgeOfDebt(t *testing.T) {
 			Settings: plan.Settings{Rule: "debt", Budget: 2 * time.Second, Timeout: 2 * time.Second}}
 		j := &judge{Run: &Run{Plan: p}, begins: []time.Duration{0}, requests: []*request{{end: 3200 * time.Millisecond},
 			{begin: p.Slot, end: p.Slot + c.lasted}, {begin: p.Slot + c.begins, end: p.Slot + c.begins}}}
-		if c.begun > 0 {
-			j.begins = append(j.begins, c.begun)
+		if c.killed > 0 {
+			j.kills = append(j.kills, c.killed)
 		}
 		if j.budget(); len(j.wrong) > 0 != c.wrong {
 			t.Errorf("%s: %q", c.name, j.wrong)

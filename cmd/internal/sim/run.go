@@ -147,9 +147,10 @@ func (m *machine) say(e plan.Event) {
 
 // A flipped bit is one of the store's file.
 type flipped struct {
-	node *inode
-	at   int
-	bit  byte
+	node   *inode
+	at     int
+	bit    byte
+	before *Disk // as it was
 }
 
 func (f *flipped) turn() {
@@ -171,28 +172,33 @@ func (m *machine) flipBit() {
 		if n == nil || len(n.data) == 0 {
 			continue
 		}
-		m.flip = &flipped{n, int(f.Place * float64(len(n.data))), 1 << (i % 8)}
+		m.flip = &flipped{n, int(f.Place * float64(len(n.data))), 1 << (i % 8), m.disk.clone()}
 		m.flip.turn()
 		m.say(plan.Event{Kind: plan.Flipped, Text: fmt.Sprintf("bit %d of byte %d of %d", i%8, m.flip.at, len(n.data))})
 		return
 	}
 }
 
-// mend turns a flipped bit back if that life has noticed it.
+// mend turns a flipped bit back if that life has noticed it. If its check did, before the server opened the store, then the
+// disk becomes as it was, since opening the store may have copied the page.
 func (m *machine) mend(code uint32, events []plan.Event) bool {
 	f := m.flip
 	if f == nil {
 		return false
 	}
 	m.flip = nil // what is written there later is right
-	noticed := code != 0 && code != killed
+	checked := false
 	for i := len(events) - 1; i >= 0 && events[i].Kind != plan.Start; i-- {
-		noticed = noticed || events[i].Kind == plan.Checked && events[i].Text != ""
+		checked = checked || events[i].Kind == plan.Checked && events[i].Text != ""
 	}
-	if !noticed {
+	switch {
+	case checked:
+		m.disk.nodes = f.before.nodes
+	case code != 0 && code != killed:
+		f.turn()
+	default:
 		return false
 	}
-	f.turn()
 	m.say(plan.Event{Kind: plan.Mended})
 	return true
 }
