@@ -8,22 +8,30 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // TestWaysOutAskTheRegistry checks that only registry/access.go decides what a caller may
-// read or register, and that every protocol asks it.
+// read or register, and that every protocol and way asks it.
 func TestWaysOutAskTheRegistry(t *testing.T) {
 	asks := map[string]string{ // by protocol: the file that admits its callers, and the function that it must call
-		"HTTP and Atom": "web/call.go MayRead(&q)", "server-sent events": "web/follow.go MayRead(&q)",
+		"HTTP and Atom": "web/call.go MayRead(&q)", "Server-sent events": "web/follow.go MayRead(&q)",
 		"WebSocket": "notify/live/login.go MayRead(nil)", "SEPA": "notify/sepa/server.go MayRegister()",
 		"subscribing by WebSub": "notify/websub/request.go MayRead(&query)", "WebSub": "notify/websub/hub.go MayRead(&q)",
-		"webhooks": "notify/webhook/webhook.go MayRead(&q)", "alert rules": "notify/alert/evaluate.go MayRead(q)",
+		"Webhook": "notify/webhook/webhook.go MayRead(&q)", "People": "notify/people/people.go MayRead(&q)",
+		"Alerts":             "notify/alert/evaluate.go MayRead(q)",
 		"trying alert rules": "notify/alert/check.go MayRead(&q)", "pages": "web/ui/visit.go .Role.Includes(role)",
 	}
 	for way, ask := range asks {
 		file, call, _ := strings.Cut(ask, " ")
 		if text, err := os.ReadFile(filepath.Join("../..", file)); err != nil || !bytes.Contains(text, []byte(call)) {
 			t.Errorf("%s: %s does not ask %s: %v", way, file, call, err)
+		}
+	}
+	for _, way := range registry.Ways {
+		if asks[way.Title()] == "" {
+			t.Errorf("%s: name the file that asks whether a caller may read a query, and the call", way.Title())
 		}
 	}
 	// These places show whether a query is public, or look for public queries alone when the registry asks for those.
