@@ -25,8 +25,9 @@ type Options struct {
 	// Due predicts when a query of an endpoint runs next, zero if that cannot be
 	// predicted. nil: it never can.
 	Due func(endpoint, query string) (time.Time, error)
-	// Proved says until when a feed proves the result of a query, zero if it does not. nil: no result is proved.
-	Proved func(query string) time.Time
+	// Proved says until when a feed proves the result of a query at a position, zero if it does not, or if that is not
+	// its newest result. nil: no result is proved.
+	Proved func(query string, at registry.Position) time.Time
 	// Credential finds a token in an upgrade request, for clients whose init
 	// names none; nil means the Authorization header's.
 	Credential func(*http.Request) string
@@ -85,7 +86,7 @@ func (o *Options) fill() {
 		o.Credential = Bearer
 	}
 	if o.Proved == nil {
-		o.Proved = func(string) time.Time { return time.Time{} }
+		o.Proved = func(string, registry.Position) time.Time { return time.Time{} }
 	}
 	if o.Confirm == nil {
 		o.Confirm = func() error { return nil }

@@ -68,8 +68,10 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-// Proved returns until when a feed proves the result of a query, zero if it does not.
-func (s *Server) Proved(query string) time.Time { return s.opts.Proved(query) }
+// Proved returns until when a feed proves the result of a query at a position, zero if it does not.
+func (s *Server) Proved(query string, at registry.Position) time.Time {
+	return s.opts.Proved(query, at)
+}
 
 // Current implements Log. Callers that ask for the same result share one copy, so many slow
 // readers of a large result need the memory of one.

@@ -188,7 +188,7 @@ func (t *changesStream) write(ev *StreamEvent) error {
 		return t.e.event("gap", "", frameless(field{"reason", ev.Reason}))
 	case StreamMoved:
 		return t.e.event("alive", id, frameless(field{"query", t.query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq},
-			field{"checked_at", TimeOrNil(ev.CheckedAt)}))
+			field{"checked_at", TimeOrNil(ev.CheckedAt)}, field{"proved", TimeOrNil(t.s.Proved(t.query, ev.At))}))
 	case StreamChange:
 		doc, err := t.s.openChange(ev.Change, t.filter)
 		if err != nil {
@@ -222,7 +222,7 @@ func (t *changesStream) snapshot(ev *StreamEvent) (head []byte, doc *Document, e
 		return nil, nil, err
 	}
 	fields := []field{{"query", t.query}, {"epoch", at.Epoch}, {"seq", at.Seq}, {"time", st.ChangedAt}, {"checked_at", st.CheckedAt},
-		{"form", string(res.Form())}, {"ordered", OrNil(res.Ordered())}}
+		{"proved", TimeOrNil(t.s.Proved(t.query, at))}, {"form", string(res.Form())}, {"ordered", OrNil(res.Ordered())}}
 	if ev.Filtered {
 		fields = append(fields, field{"filtered", true})
 	} else {

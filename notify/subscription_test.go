@@ -116,7 +116,10 @@ func TestStatus(t *testing.T) {
 	soon := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	r := newRig(t, func(o *notify.Options) {
 		o.Timing.Ping = 50 * time.Millisecond
-		o.Proved = func(query string) time.Time {
+		o.Proved = func(query string, at registry.Position) time.Time {
+			if at.Seq != 1 {
+				return time.Time{}
+			}
 			return map[string]time.Time{registry.Identity("test", "q", false, nil, nil): soon}[query]
 		}
 		o.Due = func(endpoint, query string) (time.Time, error) {

@@ -287,7 +287,7 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 		}
 	}
 	if err := checkPosition(e.Position); err != nil {
-		return bad("position", "%v, such as %s, or one of the names %s", err, positions["updateStreamNextOffset"],
+		return bad("position", "position: %v, such as %s, or one of the names %s", err, positions["updateStreamNextOffset"],
 			strings.Join(slices.Sorted(maps.Keys(positions)), ", "))
 	}
 	if err := CheckHeaders(e.Headers); err != nil {

@@ -21,7 +21,7 @@ func TestHintRunsOffGrid(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
 			changes := schedulertest.Rows(t, "one")
 			now := changes
-			w := newWorld(t, endpoint("@every 1m", 10*time.Second, policy), func(*registry.Query, int) reply {
+			w := newWorld(t, prompt(endpoint("@every 1m", 10*time.Second, policy)), func(*registry.Query, int) reply {
 				return reply{time.Second,
 					registry.Changed, now}
 			})
@@ -33,10 +33,10 @@ func TestHintRunsOffGrid(t *testing.T) {
 			slots := len(w.slots())
 			now = schedulertest.Rows(t, "two")
 			w.hint(touched("http://x/a"))
-			until(3*time.Minute + 31*time.Second)
+			until(3*time.Minute + 31*time.Second + 10*time.Millisecond)
 			x := w.stats("q_a")
 			if r := x.LastRun; r.Why != plan.TierOffGrid || r.Outcome != registry.Changed ||
-				!r.At.Equal(epoch().Add(3*time.Minute+31*time.Second)) || x.Changes != 1 {
+				!r.At.Truncate(time.Second).Equal(epoch().Add(3*time.Minute+31*time.Second)) || x.Changes != 1 {
 				t.Errorf("%s: a ran as %+v, with %d changes", policy, r, x.Changes)
 			}
 			if x, err := w.loop.Explain("q_a"); err != nil || x.LastRun.Why != plan.TierOffGrid {
@@ -348,7 +348,7 @@ func TestOffGridAsksAlone(t *testing.T) {
 	for _, mode := range []string{registry.MergeValues, registry.MergeProbe} {
 		bubble.Test(t, func(t *testing.T) {
 			d := newDataset(t)
-			w := newWorld(t, merging(endpoint("@every 1m", 20*time.Second, "rr"), mode), d.reply)
+			w := newWorld(t, prompt(merging(endpoint("@every 1m", 20*time.Second, "rr"), mode)), d.reply)
 			for _, n := range names("n", 20) {
 				d.set(n, "before")
 				d.register(w, n)
@@ -374,11 +374,46 @@ func TestOffGridAsksAlone(t *testing.T) {
 	}
 }
 
+// prompt is an endpoint whose data have an edit before a hint says so.
+func prompt(e registry.Endpoint) registry.Endpoint {
+	e.Lag = registry.Duration(time.Millisecond)
+	return e
+}
+
+// A hint is not used up by an answer that may be from before the change, whatever the endpoint's settings are: by
+// default, the data lack an edit for up to ten minutes.
+func TestAHintIsNotUsedUp(t *testing.T) {
+	for _, slots := range []string{"@every 1m", "@every 1h"} {
+		bubble.Test(t, func(t *testing.T) {
+			now := schedulertest.Rows(t, "one")
+			w := newWorld(t, endpoint(slots, 10*time.Second, "ttl:max=32:reset"), func(*registry.Query, int) reply {
+				return reply{time.Second, registry.Changed, now}
+			})
+			w.register("a", about("http://x/a"))
+			w.run()
+			defer w.stop()
+			until(40*time.Hour + 30*time.Second)
+			changes, ran := w.stats("q_a").Changes, len(w.service.executions())
+			w.hint(touched("http://x/a"))
+			until(40*time.Hour + 3*time.Minute)
+			now = schedulertest.Rows(t, "two")
+			until(40*time.Hour + 6*time.Minute)
+			if got := w.stats("q_a").Changes; got != changes+1 {
+				t.Errorf("%s: after 6 minutes there are %d more changes", slots, got-changes)
+			}
+			until(40*time.Hour + 30*time.Minute)
+			if n := len(w.service.executions()) - ran; n > 8 {
+				t.Errorf("%s: one hint led to %d executions", slots, n)
+			}
+		})
+	}
+}
+
 // A hint about all queries lasts until they have run, also if part of them runs outside
 // the grid.
 func TestHintAboutAllLasts(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newWorld(t, endpoint("@every 1m", 20*time.Second, "ttl:max=32:reset"), same(t, time.Second))
+		w := newWorld(t, prompt(endpoint("@every 1m", 20*time.Second, "ttl:max=32:reset")), same(t, time.Second))
 		list := names("", 8)
 		for _, n := range list {
 			w.register(n, about("http://x/a"))
@@ -399,7 +434,8 @@ func TestHintAboutAllLasts(t *testing.T) {
 			count[id]++
 		}
 		for _, x := range list {
-			if count["q_"+x] != 1 {
+			// The answer to the first began together with the hint, so the data may have lacked the edit.
+			if n := count["q_"+x]; n != 1 && (x != list[0] || n > 2) {
 				t.Errorf("%s ran %d times after a hint about all queries", x, count["q_"+x])
 			}
 		}

@@ -43,10 +43,7 @@ const maxSuspects = 100
 // hear updates the plan with what feeds have told. The plan is complete.
 func (l *loopData) hear(news *News, now time.Time) {
 	e := l.set.endpoint
-	lag := time.Duration(0)
-	if e.Feed != "" || e.Lag != registry.DefaultLag {
-		lag = time.Duration(e.Lag)
-	}
+	lag := time.Duration(e.Lag)
 	switch {
 	case e.Feed == "":
 		l.planner.Proofs().Set(nil, false, lag)

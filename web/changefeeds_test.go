@@ -56,6 +56,13 @@ func TestFeedResources(t *testing.T) {
 		a.json()["events"] != 7.0 {
 		t.Errorf("%s", a.body)
 	}
+	m.list[0].Wrong = []feed.Wrong{{Endpoint: "city", Query: "q", At: morning, Was: "a", Now: "b", Until: morning}}
+	if a = w.get("/v1/feeds/store").status(200); !strings.Contains(string(a.body), `"was":"a","now":"b"`) {
+		t.Errorf("%s", a.body)
+	}
+	if a = w.get("/metrics").status(200); !strings.Contains(string(a.body), `freshet_feed_proof_was_wrong{endpoint="city",feed="store"} 1`) {
+		t.Errorf("%s", a.body)
+	}
 	if a = w.get("/v1/feeds/other").problem(404, "not-found"); !strings.Contains(string(a.body), "the feeds are: store, wikidata") {
 		t.Errorf("%s", a.body)
 	}
@@ -119,12 +126,22 @@ func TestProved(t *testing.T) {
 	if a := w.get(at + "/results"); a.Header.Get("Freshet-Proved-Until") != morning.Format(time.RFC3339Nano) {
 		t.Errorf("%v", a.Header)
 	}
+	if a := w.get(at + "/explain").status(200).json(); a["proved"].(map[string]any)["until"] != morning.Format(time.RFC3339Nano) {
+		t.Errorf("%v", a)
+	}
 	m.asked = func() { w.grow(id, 2) } // so the proof is of another result
 	if a = w.get(at).status(200); a.json()["proved"] != nil || a.string("unprovable") == "" {
 		t.Errorf("%s", a.body)
 	}
+	m.asked = func() { w.grow(id, 3) }
+	if a := w.do("HEAD", at+"/results", ""); a.Header.Get("Freshet-Proved-Until") != "" {
+		t.Errorf("the proof of another result: %v", a.Header)
+	}
 	m.asked = nil
 	m.proof = &feed.Proof{Feed: "wikidata", Unprovable: "events are missing"}
+	if a := w.get(at + "/explain").status(200); a.string("unprovable") != "events are missing" {
+		t.Errorf("%s", a.body)
+	}
 	if a = w.get(at).status(200); a.json()["proved"] != nil || a.string("unprovable") != "events are missing" {
 		t.Errorf("%s", a.body)
 	}
@@ -150,7 +167,7 @@ func TestStreamPages(t *testing.T) {
 		}
 		a := w.get(address).status(200)
 		if !strings.Contains(a.Header.Get("Cache-Control"), caching) || strings.Contains(string(a.body),
-			"ldes:immutable true") != (caching == "immutable") {
+			"ldes:immutable true") != (caching == "immutable") || strings.Contains(string(a.body), "pollingInterval") == (caching == "immutable") {
 			t.Errorf("page %s: %v", page, a.Header)
 		}
 		w.get(address, "If-None-Match: "+a.Header.Get("ETag")).status(304)

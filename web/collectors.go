@@ -4,6 +4,7 @@ package web
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -73,6 +74,8 @@ var (
 	feedHeardDesc = level("freshet_feed_heard_age_seconds", "Time since the feed last gave a sign of life.", "feed")
 	feedEvents    = counter("freshet_feed_events_total", "Events of the feed by what they did: came, matched (queries), "+
 		"possible (queries), doubled.", "feed", "kind")
+	feedWrongDesc = level("freshet_feed_proof_was_wrong", "1 while nothing is proved at the endpoint, because a result differed although "+
+		"no event of the feed had reached its query.", "feed", "endpoint")
 	feedGapsDesc = counter("freshet_feed_gaps_total", "Times that events of the feed were missing.", "feed")
 
 	causesDesc = counter("freshet_feed_executions_total", "Executions at an endpoint with a feed, by why the result was not proved.",
@@ -186,6 +189,10 @@ func (s *server) collectFeeds(put func(metric, float64, ...string)) error {
 			put(feedEvents, float64(n), f.Name, kind)
 		}
 		put(feedGapsDesc, float64(f.Gaps), f.Name)
+		for _, name := range f.Endpoints {
+			wrong := slices.ContainsFunc(f.Wrong, func(w feed.Wrong) bool { return w.Endpoint == name })
+			put(feedWrongDesc, oneIf(wrong), f.Name, name)
+		}
 	}
 	return err
 }

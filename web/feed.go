@@ -202,6 +202,9 @@ func (c changeAPI) ldesPage(q registry.Query, s *ldes.Stream, p ldes.Page, head 
 	}
 	full := p.State || end == pageEnd(p.After.Seq)
 	tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%d.%t.ldes", p.After.Epoch, p.After.Seq, end, p.State))
+	if !full { // it says how often to look for more
+		tag = fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%d.%d.ldes", p.After.Epoch, p.After.Seq, end, s.Every))
+	}
 	describe := func() {
 		h := c.w.Header()
 		h.Set("ETag", tag)

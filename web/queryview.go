@@ -73,26 +73,33 @@ func (v *viewer) id(id string) (api.Query, error) {
 	return v.item(it)
 }
 
+// proof returns the proof of a result, or why there is none.
+func (v *viewer) proof(q *registry.Query, st registry.Status) (p *feed.Proof, why string, err error) {
+	if v.proofs == nil {
+		return nil, "", nil
+	}
+	switch p, err = v.proofs(q); {
+	case err != nil || p == nil:
+		return nil, "", err
+	case p.Until.IsZero():
+		return nil, p.Unprovable, nil
+	}
+	// It is the proof of this result only if no other one came before it was read.
+	if again, err := v.Queries.Item(q.ID); err != nil || again.Status.Position != st.Position {
+		return nil, "its result changes at this moment", nil
+	}
+	return p, "", nil
+}
+
 func (v *viewer) item(it registry.ListedQuery) (api.Query, error) {
 	q, st := it.Query, it.Status
 	share, err := v.share(q, st)
 	if err != nil {
 		return api.Query{}, err
 	}
-	var p *feed.Proof
-	why := ""
-	if v.proofs != nil {
-		if p, err = v.proofs(&q); err != nil {
-			return api.Query{}, err
-		}
-		if p != nil && p.Until.IsZero() {
-			p, why = nil, p.Unprovable
-		}
-		if p != nil { // it is the proof of this result only if no other one came before it was read
-			if again, err := v.Queries.Item(q.ID); err != nil || again.Status.Position != st.Position {
-				p, why = nil, "its result changes at this moment"
-			}
-		}
+	p, why, err := v.proof(&q, st)
+	if err != nil {
+		return api.Query{}, err
 	}
 	return api.Query{ID: q.ID, Proved: p, Unprovable: why, Endpoint: q.Endpoint, Name: q.NameFor(v.caller.Name), Form: q.Form,
 		Ordered: q.Ordered, Query: q.Text,
@@ -253,7 +260,12 @@ func (c queryAPI) explain(q registry.Query) error {
 	if e.Inputs == nil {
 		e.Inputs = map[string]float64{}
 	}
-	return c.json(http.StatusOK, api.Explanation{Explanation: e, LastRun: viewRun(e.LastRun), NextDue: moment(e.NextDue),
+	p, unprovable, err := c.viewer().proof(&q, it.Status)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, api.Explanation{Explanation: e, LastRun: viewRun(e.LastRun), NextDue: moment(e.NextDue), Proved: p,
+		Unprovable: unprovable,
 		Statistics: viewStats(stats, it.Status)})
 }
 

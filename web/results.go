@@ -60,7 +60,7 @@ func (c resultAPI) result(q registry.Query, as, path string) error {
 		return c.noResult(q, st)
 	}
 	tag := resultTag(st, as)
-	until, err := c.provedUntil(&q)
+	until, err := c.provedUntil(&q, st.Position)
 	if err != nil {
 		return err
 	}
@@ -83,16 +83,20 @@ func (c resultAPI) result(q registry.Query, as, path string) error {
 	})
 }
 
-// provedUntil returns until when a feed proves the result, zero if it does not.
-func (c resultAPI) provedUntil(q *registry.Query) (t time.Time, err error) {
+// provedUntil returns until when a feed proves the result at a position, zero if it does not.
+func (c resultAPI) provedUntil(q *registry.Query, at registry.Position) (t time.Time, err error) {
 	if c.ChangeFeeds == nil {
 		return t, nil
 	}
 	p, err := c.ChangeFeeds.Proofs()(q)
-	if err == nil && p != nil {
-		t = p.Until
+	if err != nil || p == nil {
+		return t, err
 	}
-	return t, err
+	// It is the proof of this result only if no other one came before it was read.
+	if again, _, err := c.History.Current(q.ID, false); err != nil || again.Position != at {
+		return t, err
+	}
+	return p.Until, nil
 }
 
 func (c resultAPI) representation(f diff.Form, suffix string) (string, error) {

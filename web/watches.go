@@ -383,7 +383,7 @@ func (c watchAPI) changes(w watched) error {
 	names := c.names(w.query.Endpoint, w.watch, Deltas(log)...)
 	for _, ch := range log {
 		v := api.WatchChange{Epoch: ch.Epoch, Prev: ch.Prev, Seq: ch.Seq, Time: ch.Time.UTC(), CheckedAt: ch.CheckedAt.UTC(),
-			Baseline: ch.Baseline, Summary: watch.InWords(ch.Delta, &w.watch, names).All()}
+			Baseline: ch.Baseline, Summary: watch.InWords(ch.Delta, &w.watch, names).By(ch.Edits).All()}
 		if ch.Delta != nil {
 			v.Added, v.Removed = len(ch.Delta.Added), len(ch.Delta.Removed)
 		}

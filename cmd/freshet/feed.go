@@ -32,7 +32,7 @@ var feedTable = row{use: "feed", short: "Show change feeds, which tell what chan
 					f.Matched, f.Gaps,
 					strings.Join(f.Endpoints, ", "), show.Shortened(f.Error, 80)}
 			})},
-		{use: "show NAME", short: "Show where a feed is, what it has told, and which results it proves", example: "freshet feed show wikidata",
+		{use: "show NAME", short: "Show where a feed is, what it has told, and which proofs were wrong", example: "freshet feed show wikidata",
 			call: "GET /v1/feeds/{}", out: printWith(printFeed)},
 		{use: "check NAME", short: "Read a feed once, from here, and say what it tells",
 			long: `Reads the feed of a running server from this machine for some seconds, and says which
@@ -79,6 +79,12 @@ func printFeed(a *remote, f feed.Status) error {
 		if lag, ok := f.EndpointLags[name]; ok {
 			line("learnt", "half of the events show at %s within %.3g s", name, lag)
 		}
+	}
+	for _, x := range f.Wrong {
+		line("wrong", "the answer to %s at %s of %s differed although no event had reached it; nothing is proved there until %s", x.Query,
+			x.Endpoint, x.At.UTC().Format(time.RFC3339), x.Until.UTC().Format(time.RFC3339))
+		line("", "%s", show.Escape(x.Was))
+		line("", "%s", show.Escape(x.Now))
 	}
 	return nil
 }

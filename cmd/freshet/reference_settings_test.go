@@ -185,7 +185,7 @@ var endpointSettings = []described{
 var feedSettings = []described{
 	{"name", "", "1 to 64 letters, digits, dots, underscores and hyphens; the first is a letter or digit",
 		"Name that endpoints use. Required.", []string{"a.B_1-"}, []string{`""`, "a b"}},
-	{"kind", "", "`wikimedia`, `ldes`, `rdf-patch`, `changesets` or `deltas`; see [feeds](hints.md)",
+	{"kind", "", "`wikimedia`, `ldes`, `rdf-patch`, `changesets` or `deltas`; see [feeds](feeds.md)",
 		"Protocol of the feed. Required.", []string{"ldes", "wikimedia"}, []string{"kafka", `""`}},
 	{"url", "", "http or https URL; none for `deltas`", "Where it is read.", []string{"http://127.0.0.1:1/"},
 		[]string{`""`, "ftp://127.0.0.1/"}},

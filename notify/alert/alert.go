@@ -79,7 +79,7 @@ type Options struct {
 
 	// Proved returns until when the result of a query is known to be true without an answer, zero if it is not;
 	// nil: never.
-	Proved func(query string) time.Time
+	Proved func(query string, at registry.Position) time.Time
 
 	// Lease reports whether this process has the lease under which rules are evaluated and edited,
 	// and the token of that lease; nil: it needs none. Reload must be called before Lease reports a

@@ -202,10 +202,10 @@ func (s *step) follow(x *entry, log *reading) (more bool, err error) {
 	case at == log.status.Position:
 		checked, next := log.status.CheckedAt, x.program.Next(state)
 		if next.After(checked) {
-			checked, err = s.proved(log, checked)
+			checked = s.proved(log, checked)
 		}
-		if err != nil || at.Seq == 0 || next.IsZero() || next.After(checked) && !checked.Before(state.CheckedAt) {
-			return false, ignoreGone(err)
+		if at.Seq == 0 || next.IsZero() || next.After(checked) && !checked.Before(state.CheckedAt) {
+			return false, nil
 		}
 		return false, s.fold(x, checked, func(state *registry.RuleState) []registry.RuleEvent { return x.program.Confirm(state, checked) })
 	case at.Epoch == "" || rule.NeedsResult(state):
@@ -240,19 +240,14 @@ func (s *step) follow(x *entry, log *reading) (more bool, err error) {
 }
 
 // proved returns until when the result that was read is true: until it was checked, or as long as a feed proves it.
-func (s *step) proved(log *reading, checked time.Time) (time.Time, error) {
+func (s *step) proved(log *reading, checked time.Time) time.Time {
 	if s.opts.Proved == nil {
-		return checked, nil
+		return checked
 	}
-	until := s.opts.Proved(log.query)
-	if !until.After(checked) {
-		return checked, nil
+	if until := s.opts.Proved(log.query, log.status.Position); until.After(checked) {
+		return until
 	}
-	// It is the proof of this result only if no other one came before it was read.
-	if again, _, err := log.Current(log.query, false); err != nil || again.Position != log.status.Position {
-		return checked, err
-	}
-	return until, nil
+	return checked
 }
 
 // ignoreGone drops the error about a query that is gone: the next wake-up ends its rules.

@@ -123,7 +123,7 @@ func newRig(t testing.TB) *rig {
 	}
 	r.options = alert.Options{Log: r.log, Waker: r.waker, Guard: guard, Resolve: r.log.Resolve, PublicURL: "http://fresh.example",
 		Resend: 50 * time.Millisecond,
-		Proved: func(string) time.Time { return time.Unix(r.proved.Load(), 0) },
+		Proved: func(string, registry.Position) time.Time { return time.Unix(r.proved.Load(), 0) },
 		Query:  func(id string) (registry.Query, error) { return r.log.Resolve(app, id) },
 		Caller: func(name string) (registry.Caller, error) {
 			r.asked.Add(1)

@@ -92,7 +92,7 @@ func (s *Source) Query(q *registry.Query, w *watch.Watch, names watch.Namer, par
 	if w != nil {
 		f.path, f.id, f.topic = "/v1/watches/"+url.PathEscape(q.ID)+"/changes.atom", "freshet/"+q.ID+"/watch", false
 		f.title = "Changes of " + w.Describe(names)
-		f.words = func(c *registry.Change) watch.Words { return watch.InWords(c.Delta, w, names) }
+		f.words = func(c *registry.Change) watch.Words { return watch.InWords(c.Delta, w, names).By(c.Edits) }
 	}
 	if err := f.readParams(params); err != nil {
 		return Document{}, err
@@ -151,7 +151,9 @@ type feed struct {
 	words     func(*registry.Change) watch.Words
 }
 
-func plain(c *registry.Change) watch.Words { return watch.InWords(c.Delta, nil, watch.Plain) }
+func plain(c *registry.Change) watch.Words {
+	return watch.InWords(c.Delta, nil, watch.Plain).By(c.Edits)
+}
 
 func (s *Source) title(query string) string {
 	if s.Title == nil {
@@ -360,7 +362,7 @@ func (f *feed) entry(c *registry.Change) (entry, error) {
 	}
 	words := f.words(c)
 	if format.TooLarge(c.Delta) {
-		words = watch.Words{Headline: words.Headline}
+		words = watch.Words{Headline: words.Headline, Cause: words.Cause}
 	}
 	title, page := words.Short(), "/queries/"+url.PathEscape(c.Query)+"/changes/"+strconv.FormatUint(c.Seq, 10)
 	if f.path == "/v1/changes.atom" {
@@ -391,7 +393,7 @@ func (f *feed) entry(c *registry.Change) (entry, error) {
 
 var differences = template.Must(template.New("").Parse(`<p>{{.Headline}}</p>{{with .Lines}}<ul>{{range ` +
 	`.}}<li>{{.}}</li>{{end}}</ul>{{end}}` +
-	`{{with .More}}<p>and {{.}} more</p>{{end}}<p><a href="{{.Page}}">the whole change</a></p>`))
+	`{{with .More}}<p>and {{.}} more</p>{{end}}{{with .Cause}}<p>{{.}}</p>{{end}}<p><a href="{{.Page}}">the whole change</a></p>`))
 
 // difference writes words as HTML.
 func difference(w watch.Words, page string) (string, error) {

@@ -1,6 +1,7 @@
 package cursor_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -203,4 +204,40 @@ func TestCursorFoldsTheRest(t *testing.T) {
 	if want := []uint64{1, 2, 2, 5}; !slices.Equal(got, want) {
 		t.Errorf("changes between %v, want %v", got, want)
 	}
+}
+
+// A sum has the edits of the data behind all of its changes, each once, and the newest ten.
+func TestSumHasAllEdits(t *testing.T) {
+	l := edited{}
+	edits := func(list ...int) (out []registry.DataEdit) {
+		for _, n := range list {
+			out = append(out, registry.DataEdit{Text: fmt.Sprint("revision ", n)})
+		}
+		return out
+	}
+	was := rows()
+	for i, list := range [][]int{{1, 2}, {2, 3}, {}, {4, 5, 6, 7, 8, 9, 10, 11}} {
+		now := rows(fmt.Sprint(i))
+		l.changes = append(l.changes, registry.Change{Epoch: "e", Prev: uint64(i), Seq: uint64(i + 1), Delta: diff.Compare(was, now),
+			Edits: edits(list...)})
+		was = now
+	}
+	for until, want := range map[uint64][]registry.DataEdit{1: edits(1, 2), 2: edits(1, 2, 3), 4: edits(2, 3, 4, 5, 6, 7, 8, 9, 10, 11)} {
+		c, n, err := cursor.Sum(context.Background(), &cursor.Reader{Log: l}, "q", registry.Position{Epoch: "e"},
+			registry.Position{Epoch: "e", Seq: until}, 0)
+		if err != nil || n != int(until) || !slices.Equal(c.Edits, want) {
+			t.Errorf("%d: %v, %d, %v", until, err, n, c.Edits)
+		}
+	}
+}
+
+// edited is a log of one query.
+type edited struct {
+	cursor.Log
+	changes []registry.Change
+}
+
+func (l edited) After(_ string, p registry.Position, limit int) ([]registry.Change, error) {
+	list := l.changes[p.Seq:]
+	return list[:min(len(list), limit)], nil
 }

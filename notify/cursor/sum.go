@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
@@ -48,7 +49,11 @@ type summation struct {
 	steps diff.Chain
 	net   *diff.Delta // valid after end; nil if everything cancelled out
 	count int
+	edits []registry.DataEdit // of all changes
 }
+
+// mostEdits is how many edits of the data a sum has, the newest.
+const mostEdits = 10
 
 // add adds a page of changes.
 func (s *summation) add(page []registry.Change) error {
@@ -59,6 +64,12 @@ func (s *summation) add(page []registry.Change) error {
 		}
 		s.last = page[i]
 		s.count++
+		for _, e := range page[i].Edits {
+			if !slices.Contains(s.edits, e) {
+				s.edits = append(s.edits, e)
+			}
+		}
+		s.edits = s.edits[max(0, len(s.edits)-mostEdits):]
 		if s.tooLarge(part) {
 			return ErrTooLarge
 		}
@@ -113,7 +124,7 @@ func (s *summation) readOn(ctx context.Context, r *Reader, query string, until u
 // change returns the sum as one change that follows from.
 func (s *summation) change(from registry.Position) registry.Change {
 	c := s.last
-	c.Prev, c.Delta = from.Seq, s.net
+	c.Prev, c.Delta, c.Edits = from.Seq, s.net, s.edits
 	c.Baseline = s.net != nil && s.net.Baseline
 	return c
 }

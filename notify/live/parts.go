@@ -75,7 +75,7 @@ func (sub *subscription) head(st *registry.Status, part *notify.Part, n int) []b
 	b = appendMember(b, "time", st.ChangedAt)
 	b = appendMember(b, "checked_at", st.CheckedAt)
 	if n == 1 {
-		if until := sub.c.srv.hub.Proved(sub.follows); !until.IsZero() {
+		if until := sub.c.srv.hub.Proved(sub.follows, st.Position); !until.IsZero() {
 			b = appendMember(b, "proved", until)
 		}
 	}

@@ -276,7 +276,7 @@ func (sub *subscription) start(fields ...field) {
 
 // alive confirms that nothing changed up to p.
 func (sub *subscription) alive(p registry.Position, checked time.Time) {
-	proved := timeOrNil(sub.c.srv.hub.Proved(sub.follows))
+	proved := timeOrNil(sub.c.srv.hub.Proved(sub.follows, p))
 	sub.c.out.add(frame("alive", member("id", sub.id), member("epoch", p.Epoch), member("seq", p.Seq),
 		member("checked_at", timeOrNil(checked)), member("proved", proved)))
 }

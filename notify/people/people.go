@@ -230,9 +230,9 @@ func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry
 func (t *Target) words(q *registry.Query, caller string, net *registry.Change) watch.Words {
 	w, ok := watch.Of(q, caller)
 	if !ok {
-		return watch.InWords(net.Delta, nil, watch.Plain)
+		return watch.InWords(net.Delta, nil, watch.Plain).By(net.Edits)
 	}
-	return watch.InWords(net.Delta, &w, t.opts.Names(q.Endpoint, w.Labels))
+	return watch.InWords(net.Delta, &w, t.opts.Names(q.Endpoint, w.Labels)).By(net.Edits)
 }
 
 // total says why changes are not listed, and how much there is.

@@ -84,4 +84,16 @@ type Status struct {
 	// EndpointLags are the delays after which half of the events had shown at an endpoint, in seconds: of those
 	// endpoints where that was learnt.
 	EndpointLags map[string]float64 `json:"endpoint_lags,omitempty"`
+	// Wrong are the proofs that were wrong, of endpoints where nothing is proved because of that.
+	Wrong []Wrong `json:"wrong,omitempty"`
+}
+
+// A Wrong is a proof that was wrong: a result that differs although no event reached its query.
+type Wrong struct {
+	Endpoint string    `json:"endpoint"`
+	Query    string    `json:"query"`
+	At       time.Time `json:"at"`
+	Was      string    `json:"was"` // the beginnings of what differs in both answers
+	Now      string    `json:"now"`
+	Until    time.Time `json:"until"` // nothing is proved there until then
 }

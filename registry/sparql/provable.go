@@ -64,6 +64,8 @@ func Unprovable(text string, ordered bool) string {
 			return "<" + iri + "> is a blank node of the endpoint, which no feed can name"
 		case x.Kind == IRI && begins(iri, virtual):
 			return "<" + iri + "> names what the endpoint computes"
+		case x.Kind == Word && x.keyword() == "REDUCED":
+			return "how often REDUCED repeats a row is up to the endpoint"
 		case x.Kind == Word && i+1 < len(t.Tokens) && t.Tokens[i+1].is("(") && slices.Contains([]string{"SAMPLE", "GROUP_CONCAT"}, x.keyword()):
 			return "what " + x.keyword() + " returns is up to the endpoint"
 		}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
 )
 
 // Words are a change for people. No line is longer than 240 characters, and none has control characters.
@@ -15,6 +16,20 @@ type Words struct {
 	Headline string   // what happened in numbers, such as "1 row added, 2 removed"
 	Lines    []string // what happened to single rows, such as "dock 7: bikes 3 → 4"; at most 50
 	More     int      // rows without a line
+	Cause    string   // what may have changed it, such as "possibly by revision 2145 of Q42"; empty if nothing tells
+}
+
+// By returns the words with the edits of the data that may have caused the change.
+func (w Words) By(edits []registry.DataEdit) Words {
+	for i, e := range edits {
+		sep := ", "
+		if i == 0 {
+			sep = "possibly by "
+		}
+		w.Cause += sep + e.Text
+	}
+	w.Cause = short(w.Cause, mostLine-1)
+	return w
 }
 
 // Short returns one line: that of the rows, if there are at most three short ones, else the headline.
@@ -28,25 +43,36 @@ func (w Words) Short() string {
 	return w.Headline
 }
 
-// All returns the lines, at most 50, and how many more there are; without lines the headline.
+// All returns the lines, at most 50, and how many more there are; without lines the headline. The cause is the last.
 func (w Words) All() []string {
 	if len(w.Lines) == 0 {
-		return []string{w.Headline}
+		return w.caused([]string{w.Headline})
 	}
-	return w.first(len(w.Lines), math.MaxInt)
+	return w.caused(w.first(len(w.Lines), math.MaxInt))
+}
+
+func (w Words) caused(lines []string) []string {
+	if w.Cause != "" {
+		lines = append(lines, w.Cause)
+	}
+	return lines
 }
 
 // What fits on the screen of a phone.
 const screenLines, screenText = 10, 700
 
 // Screen returns what fits on the screen of a phone: at most 10 lines and 700 characters. The lines are
-// separated by line feeds. The headline is the first if not all rows have a line.
+// separated by line feeds. The headline is the first if not all rows have a line, and the cause the last.
 func (w Words) Screen() string {
-	lines := w.first(screenLines, screenText)
-	if len(lines) == 0 || len(lines) < len(w.Lines) || w.More > 0 {
-		lines = append([]string{w.Headline}, w.first(screenLines-2, screenText-mostLine)...)
+	most, text := screenLines, screenText
+	if w.Cause != "" {
+		most, text = most-1, text-mostLine
 	}
-	return strings.Join(lines, "\n")
+	lines := w.first(most, text)
+	if len(lines) == 0 || len(lines) < len(w.Lines) || w.More > 0 {
+		lines = append([]string{w.Headline}, w.first(most-2, text-mostLine)...)
+	}
+	return strings.Join(w.caused(lines), "\n")
 }
 
 // first returns the first lines, at most so many and of so many characters, and how many more there are.

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/registry"
 )
 
 const integer = "http://www.w3.org/2001/XMLSchema#integer"
@@ -217,6 +218,18 @@ func TestScreen(t *testing.T) {
 	if got := InWords(diff.Compare(empty, docks(t, diff.Options{}, rows[:2]...)), nil, Plain).Screen(); got != "+ dock00, "+
 		"bikes 0\n+ dock01, bikes 1" {
 		t.Errorf("%s", got)
+	}
+	by := []registry.DataEdit{{Text: "revision 2145 of Q42"}, {Text: "revision 2146 of Q42"}}
+	w := InWords(diff.Compare(empty, docks(t, diff.Options{}, rows...)), nil, Plain).By(by)
+	if got := w.Screen(); !strings.HasSuffix(got, "\nand 10 more\npossibly by revision 2145 of Q42, revision 2146 of Q42") ||
+		strings.Count(got, "\n") != 9 {
+		t.Errorf("%s", got)
+	}
+	if got := w.All(); got[len(got)-1] != w.Cause || len(got) != 18 {
+		t.Errorf("%q", got)
+	}
+	if w = InWords(nil, nil, Plain).By(nil); len(w.All()) != 1 {
+		t.Errorf("%q", w.All())
 	}
 	if got := InWords(diff.Compare(answer(t, false), answer(t, true)), nil, Plain).Screen(); got != "now true, was false" {
 		t.Errorf("%s", got)

@@ -361,11 +361,14 @@ func (p Proofs) Wake(now time.Time) {
 // askedInVain reports whether a query was asked since the last slot began while an event had matched it, and had not
 // changed: then it waits for its turn in the next one, or until lag has passed and the answer is known to include
 // the event. So a query that is matched all the time is asked as often as polling asks it, or once in lag, until it
-// changes. Where the endpoint tells no position, its turn in a slot was perhaps too early, and does not count. An answer
+// changes. Where slots are rarer than lag, it is asked up to four times in lag. Where the endpoint tells no position, its turn in a slot was perhaps too early, and does not count. An answer
 // from before a hint says nothing about that.
 func (p *queues) askedInVain(c *item) bool {
-	r := &c.Stats.LastRun
-	early := r.At.Add(p.lag).After(p.now) && !inFuture(r.At, p.now) && !r.At.Before(c.hinted)
+	r, wait := &c.Stats.LastRun, p.lag
+	if p.lead > p.lag { // the next slot is too far
+		wait = p.lag / 4
+	}
+	early := r.At.Add(wait).After(p.now) && !inFuture(r.At, p.now) && !r.At.Before(c.hinted)
 	atOnce := r.Why == TierOffGrid || r.Why == TierHinted
 	return c.vain && (p.told || atOnce) && r.Slot+1 >= p.slot && early
 }
@@ -478,6 +481,9 @@ func (p Proofs) Hint(h registry.Hint, now time.Time) Hinted {
 		}
 	}
 	for c := range affected {
+		if p.lag <= proof.Soon { // when it has passed
+			delete(p.ownHints().marked, c)
+		}
 		if c.hinted = now; c.provedAt > 0 {
 			p.lift(c)
 			p.settle(c)

@@ -335,6 +335,23 @@ func TestAskedInVain(t *testing.T) {
 	}
 }
 
+// Where slots are rarer than the lag, a query that was asked in vain does not wait for the next one.
+func TestAskedInVainBeforeARareSlot(t *testing.T) {
+	f := followsFeed(t, true, nil)
+	f.p().lead = time.Hour
+	f.tell(20, true)
+	f.touch(20)
+	f.c.Stats.LastRun = policy.Run{At: f.now, Slot: f.p().slot, Outcome: registry.Unchanged, Why: TierOffGrid}
+	f.answered(f.c, false, true, f.now, f.now)
+	if !f.p().askedInVain(f.c) {
+		t.Error("it is asked again at once")
+	}
+	f.p().now = f.now.Add(3 * time.Minute)
+	if f.p().askedInVain(f.c) {
+		t.Error("after 3 of 10 minutes it is not asked")
+	}
+}
+
 // Where the endpoint tells no position, the answers in slots may be from before the event.
 func TestAskedTooEarly(t *testing.T) {
 	f := followsFeed(t, false, nil)

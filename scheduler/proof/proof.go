@@ -28,7 +28,7 @@ type Endpoint struct {
 	Told int `json:"told,omitempty"`
 	// ToldAt identifies its settings when it told them: after an edit it may be another server.
 	ToldAt uint64 `json:"told_at,omitempty"`
-	// Failing is why its position is not known.
+	// Failing is why its position is not known, if it tells one.
 	Failing string `json:"failing,omitempty"`
 }
 
@@ -141,11 +141,11 @@ func (v *View) Refusal() string {
 		return "the feed has been silent since " + when(f.Heard)
 	case v.Now.Sub(f.Told()) > f.Silence:
 		return "the feed is behind: what it tells ends at " + when(f.Told())
+	case v.tells && v.Endpoint.Failing != "":
+		return "the endpoint's position is not known: " + v.Endpoint.Failing
 	case v.Untrusted():
 		return fmt.Sprintf("the endpoint has told its position %d times: after %d it is known whether several servers answer",
 			v.Endpoint.Told, trusted)
-	case v.Endpoint.Failing != "":
-		return "the endpoint's position is not known: " + v.Endpoint.Failing
 	}
 	return ""
 }

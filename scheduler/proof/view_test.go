@@ -175,3 +175,20 @@ func TestTimesAreBounded(t *testing.T) {
 		t.Error("nothing was heard")
 	}
 }
+
+// Why the position is not known is said before how often it was told, and only where one is asked for.
+func TestAFailingPosition(t *testing.T) {
+	var f Feed
+	f.Source = "wikimedia http://feed/"
+	take(&f, "", at(100), at(200))
+	f.Members = map[string]uint64{"city": 1}
+	recorded := Endpoint{Failing: "position: the answer has 0 rows"}
+	if why := NewView(city, f, 1, recorded, f.Heard).Refusal(); !strings.Contains(why, "0 rows") {
+		t.Error(why)
+	}
+	e := city
+	e.Position = ""
+	if why := NewView(e, f, 1, recorded, f.Heard).Refusal(); why != "" {
+		t.Error(why)
+	}
+}

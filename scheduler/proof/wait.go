@@ -10,10 +10,16 @@ import (
 // event. These are parts of the earlier events, in percent.
 var shares = [...]int{50, 75, 90, 100}
 
+// Soon is a lag after which it is worth waiting: one answer is asked for when it has passed, and none before.
+const Soon = 2 * time.Second
+
 // Wait returns when an armed query is asked after the time now. event is when the event that
 // matched it was published. A query that is asked at the end of the wait is no longer armed.
 func (e *Endpoint) Wait(event, now time.Time, lag time.Duration) time.Time {
 	end := event.Add(lag)
+	if lag <= Soon && end.After(now) {
+		return end
+	}
 	if len(e.Lags) == 0 {
 		for _, part := range [...]time.Duration{64, 16, 4} {
 			if at := event.Add(lag / part); at.After(now) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler"
 )
 
@@ -40,7 +41,9 @@ type Sample struct {
 // An Explanation is a scheduler.Explanation with the statistics behind it.
 type Explanation struct {
 	scheduler.Explanation
-	LastRun    *Run       `json:"last_run"`
-	NextDue    *time.Time `json:"next_due"`
-	Statistics Stats      `json:"statistics"`
+	LastRun    *Run        `json:"last_run"`
+	NextDue    *time.Time  `json:"next_due"`
+	Proved     *feed.Proof `json:"proved,omitempty"`
+	Unprovable string      `json:"unprovable,omitempty"`
+	Statistics Stats       `json:"statistics"`
 }

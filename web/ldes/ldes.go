@@ -88,7 +88,7 @@ type Bound struct {
 func (s *Stream) WriteRoot(w io.Writer, pages []Bound) error {
 	b := bufio.NewWriter(w)
 	b.WriteString(prefixes)
-	s.describe(b)
+	s.describe(b, true)
 	fmt.Fprintf(b, "<%s> a tree:Node", s.root())
 	for i, p := range pages {
 		fmt.Fprintf(b, " ;\n  tree:relation [ a tree:GreaterThanOrEqualToRelation ; tree:path f:time ; tree:value %s ; "+
@@ -102,12 +102,13 @@ func (s *Stream) WriteRoot(w io.Writer, pages []Bound) error {
 	return b.Flush()
 }
 
-func (s *Stream) describe(b *bufio.Writer) {
+// describe writes what the stream is, and how often to look for more, which is a setting of the endpoint and may change.
+func (s *Stream) describe(b *bufio.Writer, polled bool) {
 	fmt.Fprintf(b, "<%s#stream> a ldes:EventStream ;\n  tree:view <%s> ;\n  ldes:timestampPath f:time ; ldes:sequencePath "+
 		"f:change ; ldes:versionOfPath f:versionOf ;\n"+
 		"  ldes:versionDeletePath f:event ; ldes:versionDeleteObject as:Delete ;\n  ldes:transactionPath f:transaction ; "+
 		"ldes:transactionFinalizedPath f:last", s.root(), s.root())
-	if sec := int(s.Every.Seconds()); sec > 0 {
+	if sec := int(s.Every.Seconds()); sec > 0 && polled {
 		fmt.Fprintf(b, " ;\n  ldes:pollingInterval %d", sec)
 	}
 	b.WriteString(" .\n")
@@ -196,7 +197,7 @@ func rowsOf(r *diff.Result) (rows diff.Rows) {
 func (s *Stream) WritePage(w io.Writer, p Page, before *diff.Result, at time.Time, changes []registry.Change, full bool) error {
 	b := bufio.NewWriter(w)
 	b.WriteString(prefixes)
-	s.describe(b)
+	s.describe(b, !full)
 	fmt.Fprintf(b, "<%s> a tree:Node", s.URL(p))
 	if full {
 		b.WriteString(" ; ldes:immutable true")

@@ -185,6 +185,7 @@ type changeView struct {
 	Link, JSON  string
 	Compare     string
 	Open, Moved bool
+	Edits       []registry.DataEdit // that may have caused it
 }
 
 // A side holds the added or the removed rows of a change.
@@ -205,7 +206,7 @@ func (v resultHandler) view(q *registry.Query, n namer, c registry.Change, from,
 	own := fmt.Sprintf("%s/changes/%d", at, c.Seq)
 	out := changeView{Seq: c.Seq, When: v.Past(c.Time), Delta: deltaOf(d, c.Baseline), Slot: count(c.Slot), First: c.Baseline, Link: own,
 		Ask: q.Form == diff.Ask, Compare: fmt.Sprintf("%s?b=%d#compare", at, c.Seq),
-		JSON: fmt.Sprintf("/v1%s/changes?after=%s:%d&limit=1", at, c.Epoch, c.Prev)}
+		JSON: fmt.Sprintf("/v1%s/changes?after=%s:%d&limit=1", at, c.Epoch, c.Prev), Edits: c.Edits}
 	if d == nil {
 		return out
 	}

@@ -317,7 +317,7 @@ func (v watchHandler) changes() (content, error) {
 	p := watchedPage{Head: queryHandler(v).head(&q, st), Describes: w.Describe(names), More: len(log) > 0 && log[0].Seq > 1}
 	for _, c := range slices.Backward(log) {
 		x := resultHandler(v).view(&q, newNamer(q.Text), c, 0, 0)
-		p.Changes = append(p.Changes, watchedChange{x.When, watch.InWords(c.Delta, &w, names).All(), x.Link})
+		p.Changes = append(p.Changes, watchedChange{x.When, watch.InWords(c.Delta, &w, names).By(c.Edits).All(), x.Link})
 	}
 	return content{Data: p}, nil
 }

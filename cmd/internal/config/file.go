@@ -148,6 +148,8 @@ func plain(message string) string {
 		word, places := unknownField.FindStringSubmatch(s)[1], keys("", reflect.TypeFor[Config]())
 		near := registry.Nearest(word, slices.Sorted(maps.Keys(places)))
 		switch {
+		case word == "pack":
+			return s + ": a running server takes packs, 'freshet endpoint add --pack NAME'"
 		case near == word:
 			return s + " at this place: it belongs to " + places[near]
 		case near != "":

@@ -101,7 +101,7 @@ func (s changeFeeds) Feeds() (list []feed.Status, err error) {
 		if st.Endpoints = used; d.Kind == feed.Deltas && st.State != feed.Failing { // it is sent, and may be silent
 			st.State, st.Error = feed.Live, ""
 		}
-		if st.EndpointLags, err = s.endpointLags(used); err != nil {
+		if err = s.tellEndpoints(&st); err != nil {
 			return nil, err
 		}
 		if s.member != nil {
@@ -114,21 +114,24 @@ func (s changeFeeds) Feeds() (list []feed.Status, err error) {
 	return list, nil
 }
 
-// endpointLags returns what was learnt about how far endpoints are behind, in seconds.
-func (s changeFeeds) endpointLags(endpoints []string) (lags map[string]float64, err error) {
-	for _, name := range endpoints {
+// tellEndpoints adds what was learnt about how far endpoints are behind, and which proofs were wrong.
+func (s changeFeeds) tellEndpoints(st *feed.Status) error {
+	for _, name := range st.Endpoints {
 		n, err := s.Store.Ledger.Since(name, math.MaxUint64-1) // nothing is newer: only the state is wanted
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if len(n.Proof.Lags) > 0 {
-			if lags == nil {
-				lags = map[string]float64{}
+			if st.EndpointLags == nil {
+				st.EndpointLags = map[string]float64{}
 			}
-			lags[name] = n.Proof.MedianLag().Seconds()
+			st.EndpointLags[name] = n.Proof.MedianLag().Seconds()
+		}
+		if w := n.Proof.Wrong; w != nil && n.Proof.Off.After(s.clock.Now()) {
+			st.Wrong = append(st.Wrong, feed.Wrong{Endpoint: name, Query: w.Query, At: w.At, Was: w.Was, Now: w.Now, Until: n.Proof.Off})
 		}
 	}
-	return lags, nil
+	return nil
 }
 
 // Deltas takes the events of a message.
@@ -218,8 +221,9 @@ func (s changeFeeds) Proofs() func(q *registry.Query) (*feed.Proof, error) {
 	}
 }
 
-// until returns until when a query is proved, zero if it is not, or if that cannot be read now.
-func (s changeFeeds) until(query string) (t time.Time) {
+// until returns until when the result of a query at a position is proved, zero if it is not, or if that cannot be
+// read now.
+func (s changeFeeds) until(query string, at registry.Position) (t time.Time) {
 	q, err := s.Store.Queries.Query(query)
 	if err != nil {
 		return t
@@ -227,8 +231,13 @@ func (s changeFeeds) until(query string) (t time.Time) {
 	if e, err := s.Store.Endpoints.Endpoint(q.Endpoint); err != nil || e.Feed == "" {
 		return t
 	}
-	if p, err := s.Proofs()(&q); err == nil && p != nil {
-		t = p.Until
+	p, err := s.Proofs()(&q)
+	if err != nil || p == nil {
+		return t
 	}
-	return t
+	// It is the proof of this result only if no other one came before it was read.
+	if st, _, err := s.Store.History.Current(query, false); err != nil || st.Position != at {
+		return t
+	}
+	return p.Until
 }
