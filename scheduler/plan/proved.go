@@ -361,7 +361,8 @@ func (p Proofs) Wake(now time.Time) {
 // askedInVain reports whether a query was asked since the last slot began while an event had matched it, and had not
 // changed: then it waits for its turn in the next one, or until lag has passed and the answer is known to include
 // the event. So a query that is matched all the time is asked as often as polling asks it, or once in lag, until it
-// changes. Where slots are rarer than lag, it is asked up to four times in lag. Where the endpoint tells no position, its turn in a slot was perhaps too early, and does not count. An answer
+// changes. Where slots are rarer than lag, it is asked up to four times in lag. Where the endpoint tells no
+// position, its turn in a slot was perhaps too early, and does not count. An answer
 // from before a hint says nothing about that.
 func (p *queues) askedInVain(c *item) bool {
 	r, wait := &c.Stats.LastRun, p.lag

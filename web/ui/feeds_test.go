@@ -44,7 +44,8 @@ func TestFeedsPage(t *testing.T) {
 	r.get("/feeds").status(200).has("The feed is live.", "proved without a request").lacks("Not proved")
 	f.list[0].Wrong = []changefeed.Wrong{{Endpoint: "city", Query: q.ID, Was: `removed: "a<b"`, Now: `added: "c"`,
 		Until: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)}}
-	r.get("/feeds").status(200).has("A proof was wrong at <a href=\"/endpoints/city\">city</a>", `removed: &#34;a&lt;b&#34;`, `added: &#34;c&#34;`)
+	r.get("/feeds").status(200).has("A proof was wrong at <a href=\"/endpoints/city\">city</a>", `removed: &#34;a&lt;b&#34;`,
+		`added: &#34;c&#34;`)
 	f.proof.Edits = []changefeed.Edit{{Text: "revision 2145 of Q42", Link: "https://x.example/2145"}}
 	r.get("/queries/"+q.ID).status(200).has("Proved until", `href="/feeds#feed-wikidata"`,
 		`possibly changed by <a href="https://x.example/2145">revision 2145 of Q42</a>`)
