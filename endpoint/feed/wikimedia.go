@@ -21,6 +21,10 @@ import (
 // comes again, nothing is missing. A hole in the numbers is read again a few times before it becomes a gap. A
 // stream that leaves out numbers again and again, as Kafka does for transactions, is trusted while a
 // connection lasts.
+//
+// A server that ignores where a connection is to begin may leave out messages of a topic that is quiet afterwards. So
+// what it sends counts as told only once it shows that it obeys: a message that was read before comes again, or each
+// topic goes on where it was. A server that obeys for one topic is taken to obey for all.
 type wikimedia struct {
 	feed.Definition
 	client client
@@ -90,6 +94,7 @@ type reading struct {
 	now   progress // what was read, with the chunks of an event that is not whole yet
 	begun bool     // something was read before
 
+	obeyed    bool               // this connection begins where it was asked to
 	confirmed map[string]bool    // by topic: this connection goes back to what was read before
 	holes     map[string]hole    // by topic
 	skipped   map[string]int64   // by topic: messages whose number is unknown
@@ -139,7 +144,8 @@ func (r *reading) connection(ctx context.Context) (again bool, err error) {
 	at, fields := r.url, []string{"Accept", "text/event-stream", "Cache-Control", "no-cache", "Accept-Encoding", "identity"}
 	r.now, r.confirmed, r.partial, r.skipped = r.done.copy(), map[string]bool{}, map[string]*change{}, map[string]int64{}
 	r.batch, r.triples = feed.Batch{Duplicates: r.batch.Duplicates}, 0
-	if len(r.now.ID) > 0 {
+	r.obeyed = len(r.now.ID) == 0
+	if !r.obeyed {
 		fields = append(fields, "Last-Event-ID", r.now.lastEventID())
 	} else if !r.Since.IsZero() {
 		at = withQuery(at, "since", clock(r.Since))
@@ -206,6 +212,7 @@ func (r *reading) deliver() error {
 		return nil
 	}
 	b := r.batch
+	b.More = !r.obeyed && b.Gap == "" // there may be some that the server has left out
 	r.batch, r.triples = feed.Batch{}, 0
 	text, err := json.Marshal(r.done)
 	if err != nil {
@@ -244,6 +251,7 @@ func (r *reading) add(m message) (again bool) {
 	}
 	known.Offset, known.Time = place.Offset, later(known.Time, place.Time)
 	r.now.Seen[key], r.confirmed[key] = known, true
+	r.obeyed = r.obeyed || r.batch.Gap != "" || r.all()
 	delete(r.skipped, key)
 	delete(r.skipped, noTopic)
 	if len(id) > 0 {
@@ -257,6 +265,16 @@ func (r *reading) add(m message) (again bool) {
 	}
 	r.batch.Head = r.head(place)
 	return false
+}
+
+// all reports whether each topic that was read before has gone on.
+func (r *reading) all() bool {
+	for key := range r.done.Seen {
+		if !r.confirmed[key] {
+			return false
+		}
+	}
+	return true
 }
 
 // whole adds the event of a message, unless chunks of it are still to come.
@@ -391,7 +409,7 @@ func (r *reading) judge(key string, p feed.Place) verdict {
 		}
 		return filled
 	case p.Offset <= s.Offset && !p.Time.After(s.Time):
-		r.confirmed[key] = true
+		r.confirmed[key], r.obeyed = true, true
 		if p.Offset == 0 { // another event of the same time cannot be told apart
 			return filled
 		}

@@ -139,7 +139,7 @@ func read(t *testing.T, d Definition, cursor string) (Batch, error) {
 	sum := Batch{Cursor: cursor}
 	err = source.Follow(ctx, cursor, func(b Batch) error {
 		sum.Events, sum.Cursor, sum.Head, sum.Duplicates = append(sum.Events, b.Events...), b.Cursor, b.Head, sum.Duplicates+b.Duplicates
-		if b.Gap != "" {
+		if sum.More = b.More; b.Gap != "" {
 			sum.Gap = b.Gap
 		}
 		return nil
@@ -389,6 +389,47 @@ func TestContinues(t *testing.T) {
 	if r := s.requests[0]; r.Header.Get("User-Agent") != "Freshet/1 (+mailto:me@example.org)" ||
 		r.Header.Get("Last-Event-ID") != "" || r.URL.RawQuery != "a=b" || r.Header.Get("Accept") != "text/event-stream" {
 		t.Errorf("request %v %v", r.URL, r.Header)
+	}
+}
+
+// What comes from a server that may have ignored where to begin does not count as all there is.
+func TestAServerShowsThatItObeys(t *testing.T) {
+	other := func(n int) line {
+		l := added(n)
+		l.topic = codfw
+		return l
+	}
+	for _, x := range []struct {
+		about         string
+		before, after []line
+		more, gap     bool
+	}{
+		{"the last message comes again", []line{added(4), added(5)}, []line{added(5), added(6)}, false, false},
+		{"the only topic goes on", []line{added(4), added(5)}, []line{added(6)}, false, false},
+		{"another topic begins", []line{added(4), added(5)}, []line{other(1000), other(1001)}, true, false},
+		{"another topic begins, and an old message comes again", []line{added(4), added(5)}, []line{other(1000), added(5), other(1001)}, false,
+			false},
+		{"one of two topics goes on", []line{added(5), other(6)}, []line{other(7), other(8)}, true, false},
+		{"both topics go on", []line{added(5), other(6)}, []line{other(7), added(6)}, false, false},
+		{"a message of one of two comes again", []line{added(5), other(6)}, []line{other(6), other(7)}, false, false},
+		{"one goes on, and the other lacks some", []line{added(5), other(6)}, []line{other(7), added(8)}, false, true},
+	} {
+		s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+			list := x.after
+			if n == 0 {
+				list = x.before
+			}
+			for _, l := range list {
+				l.write(w)
+			}
+		})
+		first := must(t, Definition{URL: s.URL}, "")
+		if first.More {
+			t.Errorf("%s: the first connection is not believed", x.about)
+		}
+		if b := must(t, Definition{URL: s.URL}, first.Cursor); b.More != x.more || b.Gap != "" != x.gap {
+			t.Errorf("%s: more %v, gap %q", x.about, b.More, b.Gap)
+		}
 	}
 }
 
