@@ -32,8 +32,8 @@ type deltaTriple struct {
 
 // A deltaTerm is a term of SPARQL results in JSON.
 type deltaTerm struct {
-	Type  string `json:"type"`
-	Value string `json:"value"`
+	Type  string  `json:"type"`
+	Value *string `json:"value"`
 }
 
 // ReadDeltas reads a message of the kind deltas that came at a time: a JSON array of objects with inserts
@@ -57,6 +57,10 @@ func ReadDeltas(body []byte, at time.Time) ([]Event, error) {
 		}
 		if len(events) == mostObjects {
 			return nil, fmt.Errorf("the message has more than %d objects: send several messages", mostObjects)
+		}
+		if d.Inserts == nil && d.Deletes == nil {
+			return nil, fmt.Errorf("object %d has neither inserts nor deletes, so it would be lost: give one of them, as a list "+
+				"of triples", len(events)+1)
 		}
 		e := Event{Place: Place{Time: at}}
 		for from, to := range map[*[]deltaTriple]*[]sparql.Pattern{&d.Inserts: &e.Added, &d.Deletes: &e.Removed} {
@@ -85,12 +89,14 @@ func (t deltaTriple) pattern() (p sparql.Pattern, err error) {
 		if terms[i] == nil {
 			continue
 		}
-		switch x := terms[i]; x.Type {
-		case "uri":
-			*to = "<" + x.Value + ">"
-		case "literal", "typed-literal":
-			*to = `"` + x.Value
-		case "bnode":
+		switch x := terms[i]; {
+		case x.Value == nil:
+			return p, fmt.Errorf("a term of the type %.40q has no value", x.Type)
+		case x.Type == "uri":
+			*to = "<" + *x.Value + ">"
+		case x.Type == "literal", x.Type == "typed-literal":
+			*to = `"` + *x.Value
+		case x.Type == "bnode":
 			*to = "_"
 		default:
 			return p, fmt.Errorf("%.40q is none of the types uri, literal, typed-literal, bnode", x.Type)

@@ -37,11 +37,12 @@ func TestReadDeltas(t *testing.T) {
 		events[0].Added != nil {
 		t.Errorf("too many triples: %v", err)
 	}
-	if events, err = ReadDeltas([]byte("["+strings.Repeat("{},", mostObjects)+"{}]"), at); err == nil ||
+	if events, err = ReadDeltas([]byte("["+strings.Repeat(`{"inserts":[]},`, mostObjects)+`{"inserts":[]}]`), at); err == nil ||
 		!strings.Contains(err.Error(), "send several messages") {
 		t.Errorf("too many objects: %d events, %v", len(events), err)
 	}
-	for _, bad := range []string{"", "{}", "null", "[1]", "[{}", `[{"inserts":[{}]}]`, `[{"inserts":[` + strings.Replace(triple,
+	for _, bad := range []string{"", "{}", "null", "[1]", "[{}", "[{}]", `[{"insert":[]}]`, `[{"changeSets":[]}]`, `[{"inserts":[` +
+		strings.Replace(triple, `,"value":"p"`, "", 1) + `]}]`, `[{"inserts":[{}]}]`, `[{"inserts":[` + strings.Replace(triple,
 		"uri", "x", 1) + `]}]`, `[{"deletes":[` + strings.Replace(triple, "uri", "literal", 1) + `]}]`,
 		`[{"inserts":[` + strings.Replace(triple, `"type":"uri","value":"p"`, `"type":"bnode","value":"p"`, 1) + `]}]`} {
 		if events, err := ReadDeltas([]byte(bad), at); err == nil {
