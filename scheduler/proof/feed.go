@@ -178,6 +178,14 @@ func (f *Feed) begin() {
 // Reach notes that an event may have changed anything.
 func (f *Feed) Reach(e *feed.Event) { f.Any.Add(e, feed.Possible) }
 
+// Position is the place of the last event, for people. With several topics, the largest number says nothing.
+func (f *Feed) Position() feed.Place {
+	if f.Mixed {
+		return feed.Place{Time: f.Head.Time}
+	}
+	return f.Head
+}
+
 // Told is until when every event was told.
 func (f *Feed) Told() time.Time {
 	if !f.Unread.IsZero() {
@@ -222,7 +230,7 @@ func Silence(d feed.Definition) time.Duration {
 // Status describes a feed.
 func (f *Feed) Status(d feed.Definition, now time.Time) feed.Status {
 	s := feed.Status{
-		Definition: d, State: feed.Live, Since: f.Since, Position: f.Head, Heard: f.Heard, LagSeconds: f.Lag.Seconds(),
+		Definition: d, State: feed.Live, Since: f.Since, Position: f.Position(), Heard: f.Heard, LagSeconds: f.Lag.Seconds(),
 		Events: f.Events, Matched: f.Matched, Possible: f.Possible, Gaps: f.Gaps, Duplicates: f.Duplicates,
 	}
 	silence := cmp.Or(f.Silence, Silence(d))

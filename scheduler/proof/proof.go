@@ -385,7 +385,7 @@ func (v *View) Proof(t Touch, b feed.Before, open string) feed.Proof {
 			p.Unprovable += fmt.Sprintf("; this machine's clock seems to be %s behind the feed's", v.Feed.Ahead.Round(time.Second))
 		}
 	default:
-		p.Until, p.Position = v.Feed.Told(), v.Feed.Head
+		p.Until, p.Position = v.Feed.Told(), v.Feed.Position()
 	}
 	return p
 }

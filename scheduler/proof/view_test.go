@@ -192,3 +192,16 @@ func TestAFailingPosition(t *testing.T) {
 		t.Error(why)
 	}
 }
+
+// With several topics, the position that is shown is a time: the largest number may be one of another topic.
+func TestPositionOfSeveralTopics(t *testing.T) {
+	var f Feed
+	take(&f, "", at(100))
+	if p := f.Position(); p != at(100) {
+		t.Error(p)
+	}
+	take(&f, "", feed.Place{Topic: "u", Offset: 7000, Time: noon.Add(time.Hour)})
+	if p := f.Position(); p != (feed.Place{Time: noon.Add(time.Hour)}) {
+		t.Error(p)
+	}
+}
