@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -385,9 +386,13 @@ func prompt(e registry.Endpoint) registry.Endpoint {
 func TestAHintIsNotUsedUp(t *testing.T) {
 	for _, slots := range []string{"@every 1m", "@every 1h"} {
 		bubble.Test(t, func(t *testing.T) {
-			now := schedulertest.Rows(t, "one")
+			one, two := schedulertest.Rows(t, "one"), schedulertest.Rows(t, "two")
+			var edited atomic.Bool
 			w := newWorld(t, endpoint(slots, 10*time.Second, "ttl:max=32:reset"), func(*registry.Query, int) reply {
-				return reply{time.Second, registry.Changed, now}
+				if edited.Load() {
+					return reply{time.Second, registry.Changed, two}
+				}
+				return reply{time.Second, registry.Changed, one}
 			})
 			w.register("a", about("http://x/a"))
 			w.run()
@@ -396,7 +401,7 @@ func TestAHintIsNotUsedUp(t *testing.T) {
 			changes, ran := w.stats("q_a").Changes, len(w.service.executions())
 			w.hint(touched("http://x/a"))
 			until(40*time.Hour + 3*time.Minute)
-			now = schedulertest.Rows(t, "two")
+			edited.Store(true)
 			until(40*time.Hour + 6*time.Minute)
 			if got := w.stats("q_a").Changes; got != changes+1 {
 				t.Errorf("%s: after 6 minutes there are %d more changes", slots, got-changes)

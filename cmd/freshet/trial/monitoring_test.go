@@ -118,6 +118,7 @@ func scraped(t *testing.T) map[string]bool {
 	e.yaml += "feeds: [{name: notes, kind: deltas}]\n"
 	e.crash(t)
 	e.set(t, "slot=@every 1h")
+	e.set(t, "feed=notes")
 	e.add(t, "ASK { <http://x/1> ?p ?o }")
 	e.tick(t)
 	resp, err := http.Get(e.Url + "/metrics")

@@ -339,8 +339,8 @@ var bugs = []bug{
 	}},
 	// The schedule.
 	{"lost-hint", "a hint about a query is taken and forgotten", []edit{
-		{"scheduler/plan/hints.go", "		if t.marked[c] = struct{}{}; len(t.marked) > maxHinted {",
-			"		if BUG { continue }\n		if t.marked[c] = struct{}{}; len(t.marked) > maxHinted {"},
+		{"scheduler/plan/hints.go", "		if t.mark(c, &p.roster); len(t.marked) > maxHinted {",
+			"		if BUG { continue }\n		if t.mark(c, &p.roster); len(t.marked) > maxHinted {"},
 	}},
 	{"free-hints", "what hinted queries use counts for no slot", []edit{
 		{"scheduler/offgrid.go", "	return min(left, l.account.left(l.planner.Unowed()), ",
