@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/registry"
 )
 
 // A stream is an open event stream.
@@ -87,7 +88,14 @@ func (s *stream) next() event {
 }
 
 func TestEventStream(t *testing.T) {
-	r := newRig(t, nil)
+	r := newRig(t, func(o *notify.Options) {
+		o.Proved = func(_ string, at registry.Position) (until time.Time) {
+			if at.Seq == 1 {
+				until = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+			}
+			return until
+		}
+	})
 	id := r.log.Add("q", "SELECT", false)
 	path := "/v1/queries/" + id + "/changes"
 	st, _, _ := r.log.Current(id, false)
@@ -99,7 +107,7 @@ func TestEventStream(t *testing.T) {
 	}
 	late := r.stream(t, path)
 	if e := late.next(); e.kind != "snapshot" || e.id != epoch+":1" || string(e.Results) != string(rows("a").Document()) ||
-		e.Hash != rows("a").Hash() {
+		e.Hash != rows("a").Hash() || !strings.Contains(e.data, `"proved":"2026-11-20T09:00:00Z"`) {
 		t.Errorf("snapshot: %+v", e)
 	}
 	r.record(id, rows("a", "b"))
@@ -121,7 +129,7 @@ func TestEventStream(t *testing.T) {
 		if e := s.next(); e.kind != "gap" || e.Reason != reason || e.id != "" {
 			t.Errorf("gap from %s: %+v", position, e)
 		}
-		if e := s.next(); e.kind != "snapshot" || e.Seq != 2 {
+		if e := s.next(); e.kind != "snapshot" || e.Seq != 2 || strings.Contains(e.data, "proved") {
 			t.Errorf("after the gap: %+v", e)
 		}
 	}

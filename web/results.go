@@ -60,15 +60,15 @@ func (c resultAPI) result(q registry.Query, as, path string) error {
 		return c.noResult(q, st)
 	}
 	tag := resultTag(st, as)
-	until, err := c.provedUntil(&q, st.Position)
+	proof, _, err := queryAPI(c).viewer().proof(&q, st)
 	if err != nil {
 		return err
 	}
 	describe := func() {
 		c.describe(q, as, tag, st)
 		c.linkHistory(path)
-		if !until.IsZero() {
-			c.w.Header().Set("Freshet-Proved-Until", until.UTC().Format(time.RFC3339Nano))
+		if proof != nil {
+			c.w.Header().Set("Freshet-Proved-Until", proof.Until.UTC().Format(time.RFC3339Nano))
 		}
 	}
 	return c.version(MediaType(as), "results", q.ID+" "+tag, tag, st.ChangedAt, describe, func(w io.Writer) error {
@@ -81,22 +81,6 @@ func (c resultAPI) result(q registry.Query, as, path string) error {
 		}
 		return Represent(w, r, as, q.Text)
 	})
-}
-
-// provedUntil returns until when a feed proves the result at a position, zero if it does not.
-func (c resultAPI) provedUntil(q *registry.Query, at registry.Position) (t time.Time, err error) {
-	if c.ChangeFeeds == nil {
-		return t, nil
-	}
-	p, err := c.ChangeFeeds.Proofs()(q)
-	if err != nil || p == nil {
-		return t, err
-	}
-	// It is the proof of this result only if no other one came before it was read.
-	if again, _, err := c.History.Current(q.ID, false); err != nil || again.Position != at {
-		return t, err
-	}
-	return p.Until, nil
 }
 
 func (c resultAPI) representation(f diff.Form, suffix string) (string, error) {

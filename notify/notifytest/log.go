@@ -22,6 +22,14 @@ type Log struct {
 	queries map[string]*entry
 	all     []registry.Change // in offset order, trimmed at the front
 	offset  uint64
+	edits   []registry.DataEdit
+}
+
+// Explain gives the changes from now on the edits of the data that may have caused them.
+func (l *Log) Explain(edits ...registry.DataEdit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.edits = edits
 }
 
 type entry struct {
@@ -85,7 +93,7 @@ func (l *Log) record(id string, res *diff.Result, at time.Time) bool {
 	p := &e.status.Position
 	l.offset++
 	c := registry.Change{Query: id, Endpoint: "test", Epoch: p.Epoch, Prev: p.Seq, Seq: p.Seq + 1, Offset: l.offset,
-		Time: at, CheckedAt: at, Slot: e.status.Executions, Baseline: d.Baseline, Delta: d}
+		Time: at, CheckedAt: at, Slot: e.status.Executions, Baseline: d.Baseline, Delta: d, Edits: l.edits}
 	p.Seq++
 	e.result, e.status.Hash, e.status.Rows, e.status.ChangedAt = res, res.Hash(), res.Len(), at
 	e.status.Outcome = registry.Changed

@@ -194,11 +194,14 @@ func TestMessages(t *testing.T) {
 	q := r.log.Add("free spaces", diff.Select, false)
 	r.record(q, "a")
 	s := r.create(registry.ReceiverRequest{Address: h.address(), Query: q})
+	r.log.Explain(registry.DataEdit{Text: "revision 2145 of Q42"})
 	r.record(q, "a", "b")
 	until(t, "a message", func() bool { return len(h.messages()) == 1 })
-	if got := h.messages()[0]; !strings.HasPrefix(got, "free spaces\n+ ") {
+	if got := h.messages()[0]; !strings.HasPrefix(got, "free spaces\n+ ") ||
+		!strings.Contains(got, "\npossibly by revision 2145 of Q42") {
 		t.Errorf("%q", got)
 	}
+	r.log.Explain()
 	h.mu.Lock()
 	h.answer = func(int) (int, string) { return 500, "" }
 	h.mu.Unlock()

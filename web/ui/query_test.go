@@ -14,6 +14,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 )
 
 // history registers a query and gives it one version of its result per slot.
@@ -179,6 +180,27 @@ func TestChangesInWords(t *testing.T) {
 	for _, page := range []string{"/", queryPath(q.ID)} {
 		r.get(page).has(`<span class="words">&#43; s2, 2</span>`)
 	}
+}
+
+// The pages of a change name the edits of the data that may have caused it.
+func TestEditsOfAChange(t *testing.T) {
+	r := newRig(t)
+	was, now := r.numbers(1), r.numbers(1, 2)
+	q := r.history("n", was)
+	s, err := r.store.Catalog.Stats(q.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Hash, s.Rows, s.Changes = now.Hash(), now.Len(), s.Changes+1
+	_, err = r.store.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{{Query: q.ID, Stats: s, Result: now,
+		Delta: diff.Compare(was, now), Edits: []registry.DataEdit{{Text: "revision 2145 of Q42", Link: "https://x.example/2145"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{queryPath(q.ID), queryPath(q.ID) + "/changes/2"} {
+		r.get(page).status(200).has(`possibly by <a href="https://x.example/2145">revision 2145 of Q42</a>`)
+	}
+	r.get(queryPath(q.ID) + "/changes/1").status(200).lacks("possibly by")
 }
 
 // A stale result is shown, and the page says why it is stale and since when.
