@@ -342,7 +342,8 @@ func TestFeedForPeople(t *testing.T) {
 	}
 	w := &watch.Watch{Kind: watch.Instances, IRI: "http://x.example/Dock"}
 	d := must(s.Query(&q, w, func(string) string { return "dock" }, nil))
-	if f := parse(t, d); !strings.Contains(f.Entries[0].HTML, "<p>possibly by revision 2145") || f.Title != "Changes of the instances of dock" || d.Topic || d.Self != "/v1/watches/"+id+"/changes.atom" ||
+	if f := parse(t, d); !strings.Contains(f.Entries[0].HTML, "<p>possibly by revision 2145") ||
+		f.Title != "Changes of the instances of dock" || d.Topic || d.Self != "/v1/watches/"+id+"/changes.atom" ||
 		len(f.Entries) != 2 {
 		t.Errorf("the feed of the watch: %+v", f)
 	}
