@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,10 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/sim/plan"
 )
+
+// once are the seeds of worlds that were wrong once, apart from those that make test runs anyway. They are run with each list of
+// seeds that begins with the first one.
+var once = []uint64{43, 181, 202}
 
 // A command is what was asked for.
 type command struct {
@@ -69,20 +74,24 @@ func cacheDir() string {
 }
 
 func (c *command) run(ctx context.Context) error {
+	bug, list := none, []int(nil)
+	if c.planted != "" && c.planted != "none" {
+		var err error
+		if list, err = named(c.planted); err != nil {
+			return err
+		}
+		bug = list[0]
+	}
 	if err := c.prepare(ctx); err != nil {
 		return err
 	}
 	switch {
 	case c.shrinks:
-		return c.shrink(ctx)
-	case c.planted != "" && c.planted != "none":
-		list, err := named(c.planted)
-		if err != nil {
-			return err
-		}
-		return c.findAll(ctx, list)
+		return c.shrink(ctx, bug)
+	case list == nil || c.seed != 0 && (c.story || c.output || c.without != ""): // one world with one bug
+		return c.judge(ctx, bug)
 	}
-	return c.judge(ctx)
+	return c.findAll(ctx, list)
 }
 
 // prepare builds the module.
@@ -122,19 +131,17 @@ func (c *command) prepare(ctx context.Context) error {
 
 // each calls do for seeds, several at a time, until it returns false or the seeds end.
 func (c *command) each(do func(seed uint64) bool) {
-	if c.seed != 0 {
-		c.from, c.seeds = c.seed, 1
-	}
+	list := c.list()
 	var next, stop atomic.Uint64
 	var wg sync.WaitGroup
 	for range c.jobs {
 		wg.Go(func() {
 			for stop.Load() == 0 {
 				n := next.Add(1) - 1
-				if n >= uint64(c.seeds) {
+				if n >= uint64(len(list)) {
 					return
 				}
-				if !do(c.from + n) {
+				if !do(list[n]) {
 					stop.Store(1)
 				}
 			}
@@ -143,8 +150,26 @@ func (c *command) each(do func(seed uint64) bool) {
 	wg.Wait()
 }
 
-// judge runs the seeds and says what is wrong.
-func (c *command) judge(ctx context.Context) error {
+// list is the seeds that were asked for.
+func (c *command) list() (list []uint64) {
+	if c.seed != 0 {
+		return []uint64{c.seed}
+	}
+	for n := range uint64(c.seeds) {
+		list = append(list, c.from+n)
+	}
+	if c.from == 1 {
+		for _, seed := range once {
+			if !slices.Contains(list, seed) {
+				list = append(list, seed)
+			}
+		}
+	}
+	return list
+}
+
+// judge runs the seeds, with a bug or none, and says what is wrong.
+func (c *command) judge(ctx context.Context, bug int) error {
 	begun := time.Now()
 	var mu sync.Mutex
 	var failed []uint64
@@ -156,10 +181,10 @@ func (c *command) judge(ctx context.Context) error {
 		p, err := plan.New(seed).Without(c.parts()...)
 		var r *Run
 		if err == nil {
-			r, err = Simulate(ctx, c.module, p, none)
+			r, err = Simulate(ctx, c.module, p, bug)
 		}
 		if err == nil && c.twice {
-			err = same(ctx, c.module, r)
+			err = same(ctx, c.module, r, bug)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -219,6 +244,9 @@ func (c *command) parts() []string {
 // again is the command that runs a world again.
 func (c *command) again(seed uint64) string {
 	again := fmt.Sprintf("go run ./cmd/internal/sim -seed %d", seed)
+	if c.planted != "" {
+		again += " -bugs " + c.planted
+	}
 	if c.without != "" {
 		again += " -without " + c.without
 	}
@@ -226,8 +254,8 @@ func (c *command) again(seed uint64) string {
 }
 
 // same runs a world again and compares.
-func same(ctx context.Context, m *Module, r *Run) error {
-	again, err := Simulate(ctx, m, r.Plan, none)
+func same(ctx context.Context, m *Module, r *Run, bug int) error {
+	again, err := Simulate(ctx, m, r.Plan, bug)
 	if err != nil {
 		return err
 	}

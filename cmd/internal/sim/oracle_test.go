@@ -161,6 +161,37 @@ func TestJudgeOfStarvedQueries(t *testing.T) {
 	}
 }
 
+// Under the policy ttl a query rests for twice as long after each answer without a change.
+func TestJudgeOfQueriesThatRest(t *testing.T) {
+	one, two := []int{1}, []int{2}
+	for _, c := range []struct {
+		policy  string
+		answers [][]int // in one slot each
+		after   int     // slots since the last one
+		want    bool
+	}{
+		{"ttl", [][]int{one}, 1, false},
+		{"ttl", [][]int{one, one}, 1, true},
+		{"ttl", [][]int{one, one}, 2, false},
+		{"ttl", [][]int{one, one, one, one}, 7, true},
+		{"ttl", [][]int{one, one, one, one}, 8, false},
+		{"ttl", [][]int{one, one, one, two}, 1, false},
+		{"ttl", [][]int{one, one, one, one, one, one, one, one}, 31, true},
+		{"ttl", [][]int{one, one, one, one, one, one, one, one}, 32, false},
+		{"rr", [][]int{one, one, one, one}, 7, false},
+	} {
+		p := &plan.Plan{Slot: 10 * time.Second, Settings: plan.Settings{Policy: c.policy, Timeout: time.Second}}
+		j := &judge{Run: &Run{Plan: p}}
+		for i, rows := range c.answers {
+			at := time.Duration(i) * p.Slot
+			j.requests = append(j.requests, &request{begin: at, end: at, members: []int{0}, rows: [][]int{rows}})
+		}
+		if got := j.rests(0, time.Duration(len(c.answers)-1+c.after)*p.Slot); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // Nothing is asked while the endpoint wants a pause, apart from what is on its way when it says so.
 func TestJudgeOfPauses(t *testing.T) {
 	for _, c := range []struct {

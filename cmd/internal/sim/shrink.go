@@ -10,16 +10,9 @@ import (
 )
 
 // shrink looks for the smallest part of a world that is wrong, by leaving out one part after another for as
-// long as something is still wrong. It prints how to run it again, and its story.
-func (c *command) shrink(ctx context.Context) error {
-	whole, bug := plan.New(c.seed), none
-	if c.planted != "" && c.planted != "none" {
-		list, err := named(c.planted)
-		if err != nil {
-			return err
-		}
-		bug = list[0]
-	}
+// long as something is still wrong, with a bug or none. It prints how to run it again, and its story.
+func (c *command) shrink(ctx context.Context, bug int) error {
+	whole := plan.New(c.seed)
 	try := func(without []string) (*Run, []string, error) {
 		p, err := whole.Without(without...)
 		if err != nil {

@@ -213,7 +213,7 @@ func (w *world) addWebhook(ctx context.Context, i int) {
 			if err == nil {
 				w.write(plan.Event{Kind: plan.Hooked, Who: i})
 			}
-			if status >= 400 && status < 500 && status != http.StatusNotFound { // the query may come later
+			if refused(status, err) {
 				w.write(plan.Event{Kind: plan.Problem, Who: i, Text: err.Error()})
 				return
 			}

@@ -69,6 +69,11 @@ func (w *world) send(ctx context.Context, method, path, mediaType string, in io.
 	return resp.StatusCode, json.Unmarshal(b, answer)
 }
 
+// refused reports whether the server refuses a request for ever. A query that it does not know yet may come later.
+func refused(status int, err error) bool {
+	return status >= 400 && status < 500 && status != http.StatusNotFound && !strings.Contains(err.Error(), "no query has ")
+}
+
 // name is the name of a query.
 func name(i int) string { return fmt.Sprint("q", i) }
 

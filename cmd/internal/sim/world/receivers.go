@@ -313,8 +313,7 @@ func (w *world) make(ctx context.Context, collection, one string, body map[strin
 				made()
 				return
 			}
-			if status >= 400 && status < 500 && status != http.StatusNotFound && status != http.StatusConflict &&
-				!strings.Contains(err.Error(), "no such query") {
+			if refused(status, err) && status != http.StatusConflict {
 				w.write(plan.Event{Kind: plan.Problem, Text: fmt.Sprintf("%v: %v", body, err)})
 				return
 			}
@@ -377,7 +376,7 @@ func (w *world) subscribe(ctx context.Context, i int) {
 		case err == nil:
 			w.write(plan.Event{Kind: plan.Hooked, Who: i, Query: w.Followers[i].Query})
 			return
-		case status >= 400 && status < 500 && status != http.StatusNotFound:
+		case refused(status, err):
 			w.write(plan.Event{Kind: plan.Problem, Who: i, Text: err.Error()})
 			return
 		}
@@ -400,7 +399,7 @@ func (w *world) unlessFollowed(ctx context.Context, i int, subscribe func() (int
 				w.write(plan.Event{Kind: plan.Problem, Who: i, Text: err.Error()})
 			}
 			return
-		case status >= 400 && status < 500 && status != http.StatusNotFound:
+		case refused(status, err):
 			w.write(plan.Event{Kind: plan.Problem, Who: i, Text: err.Error()})
 			return
 		}
