@@ -195,7 +195,8 @@ var feedSettings = []described{
 		"Sent with each request. The server shows none of their values.", []string{"{X-Key: v}"}, []string{"{Last-Event-ID: v}", "{Accept: v}"}},
 	{"topic", "", "name or beginning of a topic; only for `wikimedia`", "Which events count, where a connection brings those " +
 		"of several topics.", []string{`""`}, []string{"main"}},
-	{"since", "", "time that has passed", "Where the feed begins when it is read for the first time. Missing: now.",
+	{"since", "", "time that has passed", "Where the feed begins when it is read for the first time. Missing: now. " +
+		"Patches have no times: for `rdf-patch`, any time means the first version.",
 		[]string{"2026-01-01T00:00:00Z"}, []string{"2999-01-01T00:00:00Z", "soon"}},
 	{"every", "", "from 0s; 0s is the default of the kind", "How often a feed without a connection is asked.", []string{"0s", "1m"},
 		[]string{"-1s"}},

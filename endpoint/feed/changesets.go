@@ -43,6 +43,10 @@ func (s *changesets) Follow(ctx context.Context, cursor string, take func(feed.B
 		return err
 	}
 	begun := cursor != ""
+	early := "" // what to do about a beginning that is no longer published
+	if !begun {
+		early = ": set since to a later time, or leave it out to begin now"
+	}
 	return poll(ctx, cmp.Or(time.Duration(s.Every), changesetsEvery), func() error {
 		asked := time.Now().UTC()
 		last, err := p.Last(ctx)
@@ -75,6 +79,10 @@ func (s *changesets) Follow(ctx context.Context, cursor string, take func(feed.B
 			if missing >= maxMissing {
 				gap = fmt.Sprintf("the publication has nothing for the %d numbers before %s", missing, next)
 			}
+			if gap != "" && early != "" {
+				gap = "since: " + gap + early
+			}
+			early = ""
 			e := c.event()
 			e.Time, e.Edit.Text = time.Now().UTC(), "changeset "+next.String()
 			next = next.Next()

@@ -29,7 +29,7 @@ import (
 type Options struct {
 	Contact string        // in the User-Agent, unless the definition has one
 	Version string        // of this program, for the User-Agent
-	Pause   time.Duration // before a part of a feed is read once more, 0 for a second
+	Pause   time.Duration // before a part of a feed is read once more, 0 for a second; turns have 60
 	Logger  *slog.Logger  // nil: silent
 }
 
@@ -139,7 +139,7 @@ func open(d feed.Definition, o Options) (feed.Source, error) {
 	case feed.RDFPatch:
 		return &patchLog{Definition: d, client: c, url: at}, nil
 	case feed.Wikimedia:
-		return &wikimedia{Definition: d, client: c, pause: o.Pause, url: at}, nil
+		return &wikimedia{Definition: d, client: c, pause: o.Pause, url: at, log: o.Logger}, nil
 	}
 	return bad("kind", fmt.Errorf("%q is none of wikimedia, ldes, rdf-patch, changesets, deltas", d.Kind))
 }

@@ -143,6 +143,9 @@ type walk struct {
 
 	things, parts map[uint64]bool // as in the cursor
 
+	short  bool      // the publisher removes members that are old
+	oldest time.Time // of the members of the first walk
+
 	batch   feed.Batch // of the pages that were read, because each delivery has the whole cursor
 	triples int
 }
@@ -176,7 +179,12 @@ func (w *walk) all(ctx context.Context) error {
 	}
 	if w.first { // members that came during the walk are no events, or are told by the next one
 		w.head, w.first = time.Now().UTC(), false
-		return w.hand(feed.Batch{More: true})
+		b := feed.Batch{More: true}
+		if w.short && !w.Since.IsZero() && w.oldest.After(w.Since) {
+			b.Gap = fmt.Sprintf("since: the stream has nothing before %s, because it keeps no older members: set since to a later time, "+
+				"or leave it out", clock(w.oldest))
+		}
+		return w.hand(b)
 	}
 	w.head = asked
 	return w.hand(feed.Batch{})
@@ -201,7 +209,7 @@ func (w *walk) add(b feed.Batch) error {
 		w.triples += len(b.Events[i].Added)
 	}
 	w.batch.Events = append(w.batch.Events, b.Events...)
-	if !w.first {
+	if !w.first || !w.Since.IsZero() {
 		w.batch.Gap = cmp.Or(w.batch.Gap, b.Gap)
 	}
 	if w.triples > mostBatch || len(w.batch.Events) > mostTogether || w.batch.Gap != "" {
@@ -281,6 +289,7 @@ func (w *walk) read(p *page, at string, text []byte, header http.Header) error {
 	p.Digest = digest
 	p.Immutable = strings.Contains(header.Get("Cache-Control"), "immutable") || g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
 	w.About.learn(g)
+	w.short = w.short || len(g.objects("", ldesSpace+"retentionPolicy>")) > 0
 	b.Events = w.members(g, p)
 	if err := w.link(g, at); err != nil {
 		return err
@@ -354,6 +363,9 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 		}
 		w.note(list, m, first(g.objects(m, w.About.VersionOf)))
 		at := parseTime(first(g.objects(m, w.About.Timestamp)))
+		if w.first && !at.IsZero() && (w.oldest.IsZero() || at.Before(w.oldest)) {
+			w.oldest = at
+		}
 		if slices.Contains(before, hash) || w.first && (w.Since.IsZero() || !at.IsZero() && at.Before(w.Since)) {
 			continue
 		}

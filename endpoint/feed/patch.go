@@ -154,7 +154,8 @@ func (l *patchLog) verify(ctx context.Context, at *patchCursor, behind int64) (g
 		return fmt.Sprintf("versions after %d are missing: the log is read from version %d on", was.Version, newest.Version), false, nil
 	}
 	if was.ID == "" {
-		return fmt.Sprintf("the log has no first versions: it is read from version %d on", newest.Version), false, nil
+		return fmt.Sprintf("since: the log has no first versions, so it is read from version %d on: leave since out to begin at its end",
+			newest.Version), false, nil
 	}
 	return fmt.Sprintf("version %d is no longer the patch %s, which was read last: the log is read from version %d on",
 		was.Version, was.ID, newest.Version), true, nil
@@ -234,7 +235,7 @@ func (l *patchLog) patch(ctx context.Context, version int64) (p patch, err error
 		p, err = readPatch(string(text))
 	}
 	if err != nil {
-		return p, fmt.Errorf("the patch of version %d: %w", version, err)
+		return p, fmt.Errorf("the patch of version %d: %w; nothing after it is read until the publisher mends it", version, err)
 	}
 	return p, nil
 }

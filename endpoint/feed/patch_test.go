@@ -145,7 +145,8 @@ func TestLostPatches(t *testing.T) {
 		t.Errorf("gone: %+v, %v", b, err)
 	}
 	log, d.Since = many(30, 60), begin
-	if b, err := caughtUp(t, d, ""); err != nil || b.Head.Offset != 60 || !strings.Contains(b.Gap, "no first versions") {
+	if b, err := caughtUp(t, d, ""); err != nil || b.Head.Offset != 60 || !strings.Contains(b.Gap, "no first versions") ||
+		!strings.Contains(b.Gap, "leave since out") {
 		t.Errorf("without its first versions: %+v, %v", b, err)
 	}
 }
@@ -183,6 +184,7 @@ func TestBadPatches(t *testing.T) {
 		log := []string{aPatch(1, good), c.text, aPatch(3, good)}
 		b, err := caughtUp(t, Definition{Kind: RDFPatch, URL: patches(t, &log).URL, Since: begin}, "")
 		if err == nil || !strings.Contains(err.Error(), "the patch of version 2") || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "until the publisher mends it") ||
 			len(b.Events) != 1 {
 			t.Errorf("%s: %d events, %v", name, len(b.Events), err)
 		}

@@ -18,6 +18,8 @@ type messageReader struct {
 	in   *bufio.Reader
 	most int // bytes of data
 	id   string
+
+	comments bool // a comment has come since the last message
 }
 
 func newMessageReader(r io.Reader, most int) *messageReader {
@@ -36,8 +38,10 @@ func (r *messageReader) next() (message, error) {
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch {
 		case len(line) == 0 && !cut && some:
-			m.id = r.id
+			m.id, r.comments = r.id, false
 			return m, nil
+		case len(line) > 0 && line[0] == ':':
+			r.comments = true
 		case string(name) == "data":
 			if !some {
 				m.data = value // the line is a copy of its own

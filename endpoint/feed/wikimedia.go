@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/url"
 	"strings"
@@ -30,6 +31,8 @@ type wikimedia struct {
 	client client
 	pause  time.Duration
 	url    string
+	log    *slog.Logger
+	told   bool // that it takes turns
 }
 
 const (
@@ -138,8 +141,13 @@ func (r *reading) pauseNow() time.Duration {
 func (r *reading) connection(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	leave, err := r.enter(ctx, func() { cancel(errTurn) })
+	if err != nil {
+		return false, err
+	}
+	defer leave()
 	idle := cmp.Or(time.Duration(r.Silence), silence)
-	watch := time.AfterFunc(idle, func() { cancel(fmt.Errorf("nothing came for %s", idle)) })
+	watch := time.AfterFunc(idle, func() { cancel(errSilent) })
 	defer watch.Stop()
 	at, fields := r.url, []string{"Accept", "text/event-stream", "Cache-Control", "no-cache", "Accept-Encoding", "identity"}
 	r.now, r.confirmed, r.partial, r.skipped = r.done.copy(), map[string]bool{}, map[string]*change{}, map[string]int64{}
@@ -165,10 +173,18 @@ func (r *reading) connection(ctx context.Context) (again bool, err error) {
 			if e := r.deliver(); e != nil {
 				return false, e
 			}
-			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				return false, nil // servers end each connection after a while
+			switch why := cause(ctx, err); {
+			case errors.Is(why, errTurn):
+				return false, nil
+			case errors.Is(why, errSilent) && in.comments:
+				return false, fmt.Errorf("no event came for %s, and only comments: the server may have lost its source", idle)
+			case errors.Is(why, errSilent):
+				return false, fmt.Errorf("nothing came for %s", idle)
+			case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // servers end each connection after a while
+				return false, nil
+			default:
+				return false, why
 			}
-			return false, cause(ctx, err)
 		}
 		watch.Reset(idle)
 		if m.event == "error" {
@@ -186,6 +202,11 @@ func (r *reading) connection(ctx context.Context) (again bool, err error) {
 		}
 	}
 }
+
+var (
+	errSilent = errors.New("nothing came")
+	errTurn   = errors.New("its turn is over: another feed waits for a connection to the server")
+)
 
 // cause returns why a connection ended.
 func cause(ctx context.Context, err error) error {

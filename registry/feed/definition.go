@@ -30,8 +30,8 @@ type Definition struct {
 	// Topic restricts the feed to the topics with this name or beginning, where one connection
 	// brings several.
 	Topic string `json:"topic,omitempty" yaml:"topic,omitempty"`
-	// Since is the publication time at which the feed begins when it is read for the first time,
-	// zero for now.
+	// Since is the publication time at which the feed begins when it is read for the first time, zero for now. RDF
+	// patches have no times: any time means the first version.
 	Since time.Time `json:"since,omitzero" yaml:"since,omitempty"`
 	// Every is how often a feed without a connection is asked, 0 for the default of its kind.
 	Every registry.Duration `json:"every,omitempty" yaml:"every,omitempty"`

@@ -301,7 +301,7 @@ func (c *Config) AllFeeds() []feed.Definition { return pack.WithFeeds(c.Feeds) }
 func (c *Config) checkFeeds() error {
 	for i, d := range c.Feeds {
 		if slices.ContainsFunc(c.Feeds[:i], func(other feed.Definition) bool { return other.Name == d.Name }) {
-			return cli.UsageErrorf("feeds[%d].name: the name %s is taken", i, d.Name)
+			return cli.UsageErrorf("feeds[%d].name: the name %s is taken: give each feed a name of its own", i, d.Name)
 		}
 		err := d.Check(c.Contact, time.Now())
 		if wrong, ok := errors.AsType[*registry.SettingError](err); ok {
@@ -358,7 +358,7 @@ func (c *Config) checkTokens() error {
 		}
 		switch {
 		case seen[t.Name]:
-			return cli.UsageErrorf("tokens[%d]: the name %s is taken", i, t.Name)
+			return cli.UsageErrorf("tokens[%d]: the name %s is taken: give each token a name of its own", i, t.Name)
 		case !t.Role.Includes(registry.RoleRead):
 			return cli.UsageErrorf("tokens[%d].role: %q is none of admin, app, read", i, t.Role)
 		case err != nil || len(b) != 32:
@@ -374,7 +374,7 @@ func (c *Config) checkEndpoints() error {
 	seen := map[string]bool{}
 	for i, e := range c.Endpoints {
 		if seen[e.Name] {
-			return cli.UsageErrorf("endpoints[%d]: the name %s is taken", i, e.Name)
+			return cli.UsageErrorf("endpoints[%d]: the name %s is taken: give each endpoint a name of its own", i, e.Name)
 		}
 		seen[e.Name] = true
 		if c.Contact == "" && !privateURL(e.URL) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -22,8 +23,17 @@ func TestDeltasOutliveTheServer(t *testing.T) {
 			var city struct{ URL string }
 			n.call("GET", "/v1/endpoints/city", nil, &city)
 			s.value.Store(1)
-			n.call("POST", "/v1/endpoints", map[string]any{"name": "town", "url": city.URL, "slot": "@every 1h", "budget": "1m",
-				"feed": "sent", "lag": "5s", "position": "SELECT ?n { ?d <http://x/next> ?n }"}, nil)
+			town := map[string]any{"name": "town", "url": city.URL, "slot": "@every 1h", "budget": "1m", "feed": "sent", "lag": "5s",
+				"position": "SELECT ?n { ?d <http://x/next> ?n }"}
+			body, err := json.Marshal(town)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := n.ask("POST", "/v1/endpoints", string(body)); a.status/100 != 4 || !strings.Contains(a.body, "leave position out") {
+				t.Errorf("a position where there are none: %+v", a)
+			}
+			delete(town, "position")
+			n.call("POST", "/v1/endpoints", town, nil)
 			var q struct{ ID string }
 			n.call("POST", "/v1/queries", map[string]string{"endpoint": "town", "query": "SELECT ?n { <http://x/a> <http://x/n> ?n }"}, &q)
 			await(t, "a slot runs", func() error {

@@ -59,20 +59,24 @@ func (f *fleet) check(e registry.Endpoint) error {
 	if _, err := endpoint.New(e, endpoint.Options{Contact: f.contact}); err != nil {
 		return err
 	}
-	return f.checkFeed(e.Feed)
+	return f.checkFeed(e)
 }
 
-// checkFeed returns an error if an endpoint cannot use a feed.
-func (f *fleet) checkFeed(name string) error {
-	if name == "" {
+// checkFeed returns an error if an endpoint cannot use its feed.
+func (f *fleet) checkFeed(e registry.Endpoint) error {
+	if e.Feed == "" {
 		return nil
 	}
-	d, err := feed.Known(f.feeds.Load().all, name)
+	d, err := feed.Known(f.feeds.Load().all, e.Feed)
 	if err != nil {
 		return &registry.SettingError{Setting: "feed", Err: err}
 	}
 	if err := d.Check(f.contact, time.Now()); err != nil {
-		return &registry.SettingError{Setting: "feed", Err: fmt.Errorf("the feed %s: %w", name, err)}
+		return &registry.SettingError{Setting: "feed", Err: fmt.Errorf("the feed %s: %w", e.Feed, err)}
+	}
+	if d.Kind == feed.Deltas && e.Position != "" {
+		return &registry.SettingError{Setting: "position", Err: fmt.Errorf("position: the messages of %s have no positions, because it is "+
+			"of the kind %s: leave position out, and set lag to how long the endpoint may be behind", e.Feed, d.Kind)}
 	}
 	return nil
 }
