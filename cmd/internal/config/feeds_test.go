@@ -25,7 +25,8 @@ func TestFeedSettings(t *testing.T) {
 		{"2026-01-01", "2999-01-01", "feeds[0].since: main: 2999-01-01T00:00:00Z is in the future"},
 		{"2026-01-01T00:00:00Z", "soon", `"soon" is not a time`},
 		{"silence", "silent", `unknown field "silent", did you mean "silence"?`},
-		{"silence: 10m\n", "silence: 10m\n- {name: main, kind: deltas}\n", "feeds[1].name: the name main is taken: give each feed a name of its own"},
+		{"silence: 10m\n", "silence: 10m\n- {name: main, kind: deltas}\n", "feeds[1].name: the name main is taken: give each feed " +
+			"a name of its own"},
 	} {
 		text := strings.Replace(good, x.old, x.new, 1)
 		_, err := loadConfig(t, text, nil)
