@@ -106,24 +106,6 @@ func (a *remote) do(ctx context.Context, method, path string, in, out any) error
 	return nil
 }
 
-// change sends a request that changes the object ref, and reports that it is done.
-// With --json it prints the answer of the server instead, or an object with ref and
-// done if the answer is empty.
-func (a *remote) change(ctx context.Context, method, path string, in any, ref, done string) error {
-	var raw json.RawMessage
-	if err := a.do(ctx, method, path, in, &raw); err != nil {
-		return err
-	}
-	if !a.asJSON {
-		_, err := fmt.Fprintf(a.w.Stderr, "%s %s\n", ref, done)
-		return err
-	}
-	if raw == nil {
-		return cli.PrintJSON(a.w.Stdout, map[string]string{"ref": ref, "done": done})
-	}
-	return cli.PrintJSON(a.w.Stdout, raw)
-}
-
 // send returns the response of a successful request. Other responses are errors with
 // their exit code.
 func (a *remote) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {

@@ -85,11 +85,7 @@ func drainNode(a *remote, c *cobra.Command, args []string) error {
 	if err := a.do(c.Context(), http.MethodPost, "/v1/cluster/nodes/"+url.PathEscape(args[0])+"/drain", nil, nil); err != nil {
 		return err
 	}
-	patience, err := c.Flags().GetDuration("wait")
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.Context(), durationOf(c, "wait"))
 	defer cancel()
 	for {
 		s, err := a.clusterState(ctx)
@@ -182,43 +178,34 @@ const memberWait = 5 * time.Second
 // rebuildFrom sets the server that the node of a configuration copies, and returns its state: that
 // which the caller names, or else the one of cluster.api that has applied most.
 func rebuildFrom(ctx context.Context, a *remote, c *config.Cluster) (from registry.ClusterStatus, err error) {
-	check := func(ctx context.Context) (registry.ClusterStatus, error) {
-		s, err := a.clusterState(ctx)
-		switch {
-		case err != nil:
-			return s, err
-		case s.Name != c.Name:
-			return s, cli.UsageErrorf("--server: %s is a node of the cluster %s, and cluster.name of this configuration is %s", a.base(),
-				s.Name, c.Name)
-		case s.Node == c.Node:
-			return s, cli.UsageErrorf("--server: %s is this node, %s: name another one", a.base(), s.Node)
-		}
-		return s, nil
+	servers, named, best := []string{a.base()}, namesServer(a), ""
+	if !named {
+		delete(c.API, c.Node)
+		servers = slices.Sorted(maps.Values(c.API))
 	}
-	if namesServer(a) {
-		return check(ctx)
-	}
-	best := ""
-	var failed error
-	for _, node := range slices.Sorted(maps.Keys(c.API)) {
-		if node == c.Node {
-			continue
-		}
-		a.server = c.API[node]
+	for _, a.server = range servers {
 		bound, cancel := context.WithTimeout(ctx, memberWait)
-		s, err := check(bound)
+		s, e := a.clusterState(bound)
 		cancel()
-		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", node, err))
-		} else if best == "" || s.Applied > from.Applied {
+		switch {
+		case e != nil:
+		case s.Name != c.Name:
+			e = cli.UsageErrorf("--server: %s is a node of the cluster %s, and cluster.name of this configuration is %s", a.base(), s.Name,
+				c.Name)
+		case s.Node == c.Node:
+			e = cli.UsageErrorf("--server: %s is this node, %s: name another one", a.base(), s.Node)
+		case best == "" || s.Applied > from.Applied:
 			best, from = a.server, s
 		}
+		err = errors.Join(err, e)
 	}
 	switch a.server = best; {
 	case best != "":
 		return from, nil
-	case failed != nil:
-		return from, fmt.Errorf("no node of cluster.api answers: name a running node with --server\n%w", failed)
+	case named:
+		return from, err
+	case err != nil:
+		return from, fmt.Errorf("no node of cluster.api answers: name a running node with --server\n%w", err)
 	}
 	return from, cli.UsageErrorf("--server: name a running node of the cluster %s, or list the nodes under cluster.api", c.Name)
 }

@@ -35,45 +35,42 @@ type follower struct {
 	labels, properties, set    []string
 }
 
-func followCommand(w *cli.Env) *cobra.Command {
-	f := follower{remote: &remote{w: w}}
-	c := &cobra.Command{Use: "follow LINK", Short: "Watch a link or an entity and print its changes, with a server of its own " +
-		"if none runs", Args: cobra.ExactArgs(1),
-		Long: `Watches what a link is about and prints its changes in words until it is interrupted. LINK
+var followRow = row{use: "follow LINK", short: "Watch a link or an entity and print its changes, with a server of its own if none runs",
+	long: `Watches what a link is about and prints its changes in words until it is interrupted. LINK
 is the page of an entity, such as one of Wikidata, an IRI, a link to a query at
 query.wikidata.org, QLever, YASGUI or an endpoint, or a file with a query (- reads the
 standard input), whose decorators “#+ endpoint:” and “#+ summary:” count. If no server
 runs, it starts one, with the endpoint of the link and the pack for it. Public endpoints need a contact: give --contact, ` +
-			`or set FRESHET_CONTACT.
+		`or set FRESHET_CONTACT.
 The first result comes at once, as far as the endpoint's budget allows. A server with
 several endpoints asks which of them knows the entity, unless --endpoint names one.
 The server keeps its data in a temporary directory unless --data names one; with
 --data, the next start continues the history.`,
-		Example: "  freshet follow https://www.wikidata.org/entity/Q42 --contact mailto:you@example.org\n  freshet follow " +
-			"http://dbpedia.org/resource/Ulm --labels de,en --data ulm\n  freshet follow cats.rq",
-		RunE: func(c *cobra.Command, args []string) error {
-			text, err := f.read(args[0])
-			if err != nil {
-				return err
-			}
-			f.text, f.insists = text, c.Flags().Changed("contact")
-			if f.link, err = web.ReadLink(text, watch.Watch{Labels: f.labels, Properties: f.properties}); err != nil {
-				return cli.WithCode(cli.ExitUsage, err)
-			}
-			return f.run(c.Context())
-		}}
-	f.flags(c)
-	v := c.Flags()
-	v.StringArrayVar(&f.properties, "property", nil, "only this property; may be given several times")
-	v.StringSliceVar(&f.labels, "labels", nil, "languages of labels, best first (default en)")
-	v.StringVar(&f.name, "endpoint", "", "endpoint of the server to ask (default: the one of the site, else the only one that "+
-		"knows the entity)")
-	v.StringVar(&f.url, "url", "", "SPARQL endpoint to ask in place of the pack's")
-	v.StringArrayVar(&f.set, "set", nil, "setting of a new endpoint as KEY=VALUE, e.g. budget=5s; may be given several times")
-	v.StringVar(&f.contact, "contact", w.Getenv("FRESHET_CONTACT"), "mail or web address for the operators of public endpoints")
-	v.StringVar(&f.listen, "listen", "", "start a server of its own on this address, even if another one runs")
-	v.StringVar(&f.data, "data", "", "directory of its own server's store (default: a temporary one, removed at the end)")
-	return c
+	example: "freshet follow https://www.wikidata.org/entity/Q42 --contact mailto:you@example.org\nfreshet follow " +
+		"http://dbpedia.org/resource/Ulm --labels de,en --data ulm\nfreshet follow cats.rq",
+	run: followLink, flags: []option{
+		{name: "property", value: texts(nil), usage: "only this property; may be given several times"},
+		{name: "labels", value: commaTexts(nil), usage: "languages of labels, best first (default en)"},
+		{name: "endpoint", value: "", usage: "endpoint of the server to ask (default: the one of the site, else the only one that " +
+			"knows the entity)"},
+		{name: "url", value: "", usage: "SPARQL endpoint to ask in place of the pack's"},
+		{name: "set", value: texts(nil), usage: "setting of a new endpoint as KEY=VALUE, e.g. budget=5s; may be given several times"},
+		{name: "contact", value: variable(contact), usage: "mail or web address for the operators of public endpoints"},
+		{name: "listen", value: "", usage: "start a server of its own on this address, even if another one runs"},
+		{name: "data", value: "", usage: "directory of its own server's store (default: a temporary one, removed at the end)"},
+	}}
+
+func followLink(a *remote, c *cobra.Command, args []string) (err error) {
+	f := follower{remote: a, name: textOf(c, "endpoint"), url: textOf(c, "url"), listen: textOf(c, "listen"), data: textOf(c, "data"),
+		contact: textOf(c, "contact"), insists: c.Flag("contact").Changed,
+		labels: listOf(c, "labels"), properties: listOf(c, "property"), set: listOf(c, "set")}
+	if f.text, err = f.read(args[0]); err != nil {
+		return err
+	}
+	if f.link, err = web.ReadLink(f.text, watch.Watch{Labels: f.labels, Properties: f.properties}); err != nil {
+		return cli.WithCode(cli.ExitUsage, err)
+	}
+	return f.run(c.Context())
 }
 
 // read returns the text of a file or of the standard input, and any other argument as it is.

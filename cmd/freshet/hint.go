@@ -23,18 +23,8 @@ import (
 // hintPiece is the approximate number of bytes of IRIs or triples in one request.
 const hintPiece = 256 << 10
 
-// A hintSender sends hints to a server.
-type hintSender struct{ *remote }
-
-func hintCommand(w *cli.Env) *cobra.Command {
-	a := hintSender{&remote{w: w}}
-	var touched []string
-	var source, from, state string
-	var every time.Duration
-	var once bool
-	c := &cobra.Command{Use: "hint ENDPOINT", Short: "Report a change at an endpoint, so that affected queries run sooner",
-		Args: cobra.ExactArgs(1),
-		Long: `Reports a change at an endpoint, so that the queries that it may affect run sooner.
+var hintRow = row{use: "hint ENDPOINT", short: "Report a change at an endpoint, so that affected queries run sooner",
+	long: `Reports a change at an endpoint, so that the queries that it may affect run sooner.
 
 Without flags, the hint says only that something changed. With --touched, triples
 with these IRIs changed. Name all of them, including predicates: a query with IRIs,
@@ -48,37 +38,35 @@ there. The command retries while the server or the publication is unavailable.
 Triples of a publication affect only the queries with a pattern that they match.
 IRIs of --touched affect the queries that name one of them, and those with a
 pattern that names no IRI.`,
-		Example: "  freshet hint city --touched http://example.org/a --touched http://example.org/name\n  freshet hint dbpedia " +
-			"--changesets https://live.example.org/changesets --every 10s\n  freshet hint dbpedia --changesets ./changesets --from " +
-			"2015-11-16-16-000000 --once\n  freshet hint dbpedia --changesets https://live.example.org/changesets --state /var/lib/freshet/hints",
-		RunE: func(c *cobra.Command, args []string) error {
-			if source == "" {
-				return a.sendTouched(c.Context(), args[0], touched)
-			}
-			if len(touched) > 0 {
-				return cli.UsageErrorf("--touched and --changesets exclude each other")
-			}
-			if every < time.Second {
-				return cli.UsageErrorf("--every is at least 1s")
-			}
-			p, err := feed.OpenPublication(source, feed.Options{Version: cli.Version()})
-			if err != nil {
-				return cli.UsageErrorf("--changesets: %v", err)
-			}
-			return a.followPublication(c.Context(), args[0], p, checkpoint{file: state, from: from}, every, once)
-		}}
-	a.flags(c)
-	f := c.Flags()
-	f.StringArrayVar(&touched, "touched", nil, "IRI of a changed triple; may be given several times")
-	f.StringVar(&source, "changesets", "", "directory or URL of published changesets")
-	f.StringVar(&from, "from", "", "first changeset, as YYYY-MM-DD-HH-NNNNNN (default: after the last one published)")
-	f.StringVar(&state, "state", "", "file that keeps the position between starts")
-	f.DurationVar(&every, "every", 10*time.Second, "how often to look for new changesets")
-	f.BoolVar(&once, "once", false, "end when there is no new changeset")
-	return c
+	example: "freshet hint city --touched http://example.org/a --touched http://example.org/name\nfreshet hint dbpedia " +
+		"--changesets https://live.example.org/changesets --every 10s\nfreshet hint dbpedia --changesets ./changesets --from " +
+		"2015-11-16-16-000000 --once\nfreshet hint dbpedia --changesets https://live.example.org/changesets --state /var/lib/freshet/hints",
+	run: hint, one: []string{"touched changesets"}, flags: []option{
+		{name: "touched", value: texts(nil), usage: "IRI of a changed triple; may be given several times"},
+		{name: "changesets", value: "", usage: "directory or URL of published changesets"},
+		{name: "from", value: "", usage: "first changeset, as YYYY-MM-DD-HH-NNNNNN (default: after the last one published)"},
+		{name: "state", value: "", usage: "file that keeps the position between starts"},
+		{name: "every", value: 10 * time.Second, usage: "how often to look for new changesets"},
+		{name: "once", value: false, usage: "end when there is no new changeset"},
+	}}
+
+func hint(a *remote, c *cobra.Command, args []string) error {
+	source, every := textOf(c, "changesets"), durationOf(c, "every")
+	if source == "" {
+		return a.sendTouched(c.Context(), args[0], listOf(c, "touched"))
+	}
+	if every < time.Second {
+		return cli.UsageErrorf("--every is at least 1s")
+	}
+	p, err := feed.OpenPublication(source, feed.Options{Version: cli.Version()})
+	if err != nil {
+		return cli.UsageErrorf("--changesets: %v", err)
+	}
+	start := checkpoint{file: textOf(c, "state"), from: textOf(c, "from")}
+	return a.followPublication(c.Context(), args[0], p, start, every, isOn(c, "once"))
 }
 
-func (a hintSender) sendTouched(ctx context.Context, endpoint string, iris []string) error {
+func (a *remote) sendTouched(ctx context.Context, endpoint string, iris []string) error {
 	h := registry.Hint{All: len(iris) == 0}
 	for _, iri := range iris {
 		h.Touch(iri)
@@ -96,7 +84,7 @@ func (a hintSender) sendTouched(ctx context.Context, endpoint string, iris []str
 
 // sendHint sends a hint in requests of moderate size. A query that several requests
 // affect counts several times.
-func (a hintSender) sendHint(ctx context.Context, endpoint string, h *registry.Hint) (plan.Hinted, error) {
+func (a *remote) sendHint(ctx context.Context, endpoint string, h *registry.Hint) (plan.Hinted, error) {
 	sum := plan.Hinted{}
 	send := func(body any) error {
 		var done plan.Hinted
@@ -189,7 +177,7 @@ func (c checkpoint) write(next feed.ChangesetID) error {
 
 // followPublication sends a hint for each changeset, in order. It reports errors and
 // tries again.
-func (a hintSender) followPublication(ctx context.Context, endpoint string, p *feed.Publication, start checkpoint,
+func (a *remote) followPublication(ctx context.Context, endpoint string, p *feed.Publication, start checkpoint,
 	every time.Duration, once bool) error {
 	next, err := start.begin(ctx, p)
 	if err != nil {
@@ -228,7 +216,7 @@ func final(err error) bool {
 
 // catchUp sends a hint for each published changeset from next on. It returns the next
 // changeset to read.
-func (a hintSender) catchUp(ctx context.Context, endpoint string, p *feed.Publication, next feed.ChangesetID) (feed.ChangesetID, error) {
+func (a *remote) catchUp(ctx context.Context, endpoint string, p *feed.Publication, next feed.ChangesetID) (feed.ChangesetID, error) {
 	last, err := p.Last(ctx)
 	if err != nil {
 		return next, err

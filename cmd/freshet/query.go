@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -65,7 +63,13 @@ registration of the old one. The new query starts a history of its own.`,
 				{name: "named-graph", value: texts(nil), usage: "named graph IRI; may be given several times", member: "named_graph_uri"},
 			}},
 		{use: "list", short: "List queries", example: "freshet query list --tag demo --state stale",
-			call: "GET /v1/queries", out: listQueries, flags: []option{
+			call: "GET /v1/queries",
+			out: printList("queries", "NAME\tENDPOINT\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tID\tWHY", func(q api.Query) []any {
+				now := time.Now()
+				return []any{show.Escape(label(&q)), q.Endpoint, q.State, sizeOf(&q), q.Changes, show.Ago(q.CheckedAt, now),
+					show.Ago(q.ChangedAt, now), q.ID, why(&q)}
+			}, func(q api.Query) string { return label(&q) }),
+			flags: []option{
 				{name: "endpoint", value: "", usage: "only this endpoint"},
 				{name: "state", value: "", usage: "only this state: new, live, stale, failing, paused, idle"},
 				{name: "tag", value: "", usage: "only this tag"},
@@ -150,28 +154,6 @@ func printAdded(a *remote, q api.Query) error {
 	return err
 }
 
-// listQueries prints queries in the order of their names.
-func listQueries(ctx context.Context, a *remote, r sending) error {
-	if a.asJSON {
-		return printList[json.RawMessage]("queries", "", nil)(ctx, a, r)
-	}
-	var all []api.Query
-	if err := each(ctx, a, r.path, "queries", func(q api.Query) error {
-		all = append(all, q)
-		return nil
-	}); err != nil {
-		return err
-	}
-	slices.SortStableFunc(all, func(x, y api.Query) int { return strings.Compare(label(&x), label(&y)) })
-	now := time.Now()
-	t := newColumns(a.w, "NAME\tENDPOINT\tSTATE\tROWS\tCHANGES\tCHECKED\tCHANGED\tID\tWHY")
-	for _, q := range all {
-		t.row(show.Escape(label(&q)), q.Endpoint, q.State, sizeOf(&q), q.Changes, show.Ago(q.CheckedAt, now),
-			show.Ago(q.ChangedAt, now), q.ID, why(&q))
-	}
-	return t.Flush()
-}
-
 // label is the name of a query, or the beginning of its text.
 func label(q *api.Query) string { return cmp.Or(q.Name, show.Shortened(q.Query, 30)) }
 
@@ -212,27 +194,13 @@ func printExplanation(a *remote, raw json.RawMessage) error {
 	return printFields(a.w.Stdout, raw, nil, "why")
 }
 
-// validateQuery prints the analysis of a query.
-func validateQuery(ctx context.Context, a *remote, r sending) error {
-	var raw json.RawMessage
-	if err := a.do(ctx, r.method, r.path, r.body, &raw); err != nil {
-		return err
-	}
-	return a.printAnalysis(raw)
-}
-
-// printAnalysis prints the analysis of a query, and its trial run if there was one. It
+// validateQuery prints the analysis of a query, and its trial run if there was one. It
 // returns an error if that was not complete.
-func (a *remote) printAnalysis(raw json.RawMessage) error {
+func validateQuery(ctx context.Context, a *remote, r sending) error {
 	var v api.Analysis
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return err
-	}
-	if a.asJSON {
-		if err := cli.PrintJSON(a.w.Stdout, raw); err != nil {
-			return err
-		}
-		return incomplete(v.Run)
+	raw, err := a.validated(ctx, r, &v)
+	if err != nil || a.asJSON {
+		return errors.Join(err, a.printRun(v.Run, ""))
 	}
 	if err := printFields(a.w.Stdout, raw, nil, "warnings", "run"); err != nil {
 		return err
@@ -240,48 +208,52 @@ func (a *remote) printAnalysis(raw json.RawMessage) error {
 	for _, x := range v.Warnings {
 		fmt.Fprintf(a.w.Stdout, "warning: line %d: %s\n", x.Line, show.Escape(x.Message))
 	}
-	if err := incomplete(v.Run); v.Run == nil || err != nil {
-		return err
-	}
-	fmt.Fprintf(a.w.Stdout, "trial run: complete in %.3g s, %s\n", v.Run.Elapsed, trialSize(v.Run))
-	return printTrialRows(a.w.Stdout, v.Run)
+	return a.printRun(v.Run, fmt.Sprintf("trial run: complete in %.3g s, ", valueOf(v.Run).Elapsed))
 }
 
-// incomplete returns an error that says why a trial run was not complete.
-func incomplete(t *api.Trial) error {
-	if t == nil || t.Outcome == "complete" {
+// validated reads the answer to a request that registers nothing, and prints it with --json.
+func (a *remote) validated(ctx context.Context, r sending, v any) (raw json.RawMessage, err error) {
+	if err = a.do(ctx, r.method, r.path, r.body, &raw); err == nil {
+		err = json.Unmarshal(raw, v)
+	}
+	if err == nil && a.asJSON {
+		err = cli.PrintJSON(a.w.Stdout, raw)
+	}
+	return raw, err
+}
+
+// printRun prints what a trial run found: the number of rows or the truth value after a text, and the first rows, one
+// a line. With --json that is printed already. The error says why the run was not complete.
+func (a *remote) printRun(t *api.Trial, before string) error {
+	switch {
+	case t == nil || a.asJSON && t.Outcome == "complete":
 		return nil
+	case t.Outcome != "complete":
+		return fmt.Errorf("the trial run was not complete: %s: %s", t.Outcome, show.Escape(t.Error))
 	}
-	return fmt.Errorf("the trial run was not complete: %s: %s", t.Outcome, show.Escape(t.Error))
-}
-
-// trialSize returns the number of rows of a trial run, or its truth value.
-func trialSize(t *api.Trial) string {
-	var ask struct{ Boolean *bool }
-	if json.Unmarshal(t.Results, &ask) == nil && ask.Boolean != nil {
-		return strconv.FormatBool(*ask.Boolean)
-	}
-	return show.Quantity(valueOf(t.Rows), "row")
-}
-
-// printTrialRows prints the first rows, one a line.
-func printTrialRows(w io.Writer, t *api.Trial) error {
 	var r struct {
 		Head    struct{ Vars []string }
+		Boolean *bool
 		Results struct{ Bindings []json.RawMessage }
 		Triples []string
 	}
 	if err := json.Unmarshal(t.Results, &r); err != nil {
 		return err
 	}
+	size := show.Quantity(valueOf(t.Rows), "row")
+	if r.Boolean != nil {
+		size = fmt.Sprint(*r.Boolean)
+	}
+	fmt.Fprintf(a.w.Stdout, "%s%s\n", before, size)
 	for _, row := range r.Results.Bindings {
-		fmt.Fprintf(w, "  %s\n", show.Row(diff.Select, r.Head.Vars, row))
+		fmt.Fprintf(a.w.Stdout, "  %s\n", show.Row(diff.Select, r.Head.Vars, row))
 	}
 	for _, triple := range r.Triples {
-		fmt.Fprintf(w, "  %s\n", show.Bounded(triple))
+		fmt.Fprintf(a.w.Stdout, "  %s\n", show.Bounded(triple))
 	}
-	if n := valueOf(t.Rows) - len(r.Results.Bindings) - len(r.Triples); n > 0 && len(r.Results.Bindings)+len(r.Triples) > 0 {
-		fmt.Fprintf(w, "  and %d more\n", n)
+	shown := len(r.Results.Bindings) + len(r.Triples)
+	if n := valueOf(t.Rows) - shown; n > 0 && shown > 0 {
+		fmt.Fprintf(a.w.Stdout, "  and %d more\n", n)
 	}
 	return nil
 }

@@ -27,15 +27,14 @@ pushes what changed over WebSocket and Server-Sent Events.`,
   freshet watch types`,
 	}
 	root.AddCommand(serveCommand(w), demo.Command(w), sparqlCommand(w),
-		hintCommand(w), configCommand(w), storeCommand(w), benchCommand(w), versionCommand(w))
+		configCommand(w), storeCommand(w), benchCommand(w), versionCommand(w))
 	for _, x := range []row{
 		queryTable, endpointTable, feedTable, profileTable, ruleTable, resultsRow, changesTable, metricsTable, watchRow, watchEntityRow,
 		watchClassRow, watchCategoryRow, subscriptionTable, notifyTable, webhookTable, letterTable, tokenTable, backupRow, healthRow,
-		clusterTable,
+		clusterTable, hintRow, followRow,
 	} {
 		root.AddCommand(clientCommand(w, x))
 	}
-	root.AddCommand(followCommand(w))
 	root.AddCommand(cli.ManCommand(w, func() *cobra.Command { return root }, "  freshet man ~/.local/share/man/man1"))
 	cli.Finish(root, examples())
 	return root

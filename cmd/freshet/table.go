@@ -265,13 +265,18 @@ func textOf(c *cobra.Command, name string) string { return c.Flag(name).Value.St
 // isOn reports whether a flag is set.
 func isOn(c *cobra.Command, name string) bool { return textOf(c, name) == "true" }
 
-// intOf returns the value of a flag that is a number.
-func intOf(c *cobra.Command, name string) int {
-	n, err := c.Flags().GetInt(name)
+// intOf returns the value of a flag that is a number, and durationOf that of a span of time.
+func intOf(c *cobra.Command, name string) int { return must(c.Flags().GetInt(name)) }
+
+func durationOf(c *cobra.Command, name string) time.Duration {
+	return must(c.Flags().GetDuration(name))
+}
+
+func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err) // its option has another type
 	}
-	return n
+	return v
 }
 
 // listOf returns the values of a flag that may be given several times.
@@ -309,27 +314,46 @@ func showAs[T any](ctx context.Context, a *remote, method, path string, in any, 
 // printMembers prints the members of the answer.
 var printMembers = printWith(func(a *remote, raw json.RawMessage) error { return printFields(a.w.Stdout, raw, nil) })
 
-// printDone returns a printer that says what was done to an object.
+// printDone returns a printer that says what was done to an object. With --json it prints the answer of the
+// server instead, or an object with ref and done if the answer is empty.
 func printDone(done string) printer {
 	return func(ctx context.Context, a *remote, r sending) error {
-		return a.change(ctx, r.method, r.path, r.body, r.ref, done)
+		var raw json.RawMessage
+		err := a.do(ctx, r.method, r.path, r.body, &raw)
+		switch {
+		case err != nil:
+			return err
+		case !a.asJSON:
+			_, err = fmt.Fprintf(a.w.Stderr, "%s %s\n", r.ref, done)
+			return err
+		case raw == nil:
+			return cli.PrintJSON(a.w.Stdout, map[string]string{"ref": r.ref, "done": done})
+		}
+		return cli.PrintJSON(a.w.Stdout, raw)
 	}
 }
 
-// printList returns a printer of the pages of a list: as a table with a header and the cells of each member, or with
-// --json as they came.
-func printList[T any](member, header string, cells func(v T) []any) printer {
+// printList returns a printer of the pages of a list: as a table with a header and the cells of each member, in the
+// order of their texts if sortBy is given, or with --json as they came.
+func printList[T any](member, header string, cells func(v T) []any, sortBy ...func(v T) string) printer {
 	return func(ctx context.Context, a *remote, r sending) error {
 		if a.asJSON {
 			return each(ctx, a, r.path, member, func(raw json.RawMessage) error { return cli.PrintJSON(a.w.Stdout, raw) })
 		}
-		t := newColumns(a.w, header)
+		var all []T
 		err := each(ctx, a, r.path, member, func(v T) error {
-			t.row(cells(v)...)
+			all = append(all, v)
 			return nil
 		})
 		if err != nil {
 			return err
+		}
+		for _, text := range sortBy {
+			slices.SortStableFunc(all, func(x, y T) int { return strings.Compare(text(x), text(y)) })
+		}
+		t := newColumns(a.w, header)
+		for _, v := range all {
+			t.row(cells(v)...)
 		}
 		return t.Flush()
 	}

@@ -43,23 +43,23 @@ The changes come in words, with labels: see --follow.`,
 		{name: watch.Both, value: false, usage: "its properties and what refers to it", member: "-"},
 	}, watchFlags...)}
 
-var watchClassRow = row{use: "watch-class IRI", short: "Watch the instances of a class",
-	long: `Registers a query for the instances of a class and prints its id. The property that leads
+var watchClassRow = memberRow("class", "the instances of a class", watch.Instances,
+	`Registers a query for the instances of a class and prints its id. The property that leads
 from an instance to the class is rdf:type, or P31 on Wikidata, unless --property names
-another one.`,
-	example: "freshet watch-class http://dbpedia.org/ontology/Volcano --preview\nfreshet watch-class Q8072 --follow",
-	call:    "POST /v1/watches", arg: "iri", body: watchOf(watch.Instances), out: registerWatch, one: []string{"follow preview"},
-	flags: append(memberFlags, watchFlags...)}
+another one.`, "freshet watch-class http://dbpedia.org/ontology/Volcano --preview\nfreshet watch-class Q8072 --follow")
 
-var watchCategoryRow = row{use: "watch-category IRI", short: "Watch the members of a category",
-	long: `Registers a query for the members of a category and prints its id. The property that leads
+var watchCategoryRow = memberRow("category", "the members of a category", watch.Members,
+	`Registers a query for the members of a category and prints its id. The property that leads
 from a member to the category is dcterms:subject, unless --property names another one.`,
-	example: "freshet watch-category http://dbpedia.org/resource/Category:Ulm",
-	call:    "POST /v1/watches", arg: "iri", body: watchOf(watch.Members), out: registerWatch, one: []string{"follow preview"},
-	flags: append(memberFlags, watchFlags...)}
+	"freshet watch-category http://dbpedia.org/resource/Category:Ulm")
 
-var memberFlags = []option{{name: "property", value: texts(nil), usage: "the property that leads from a member to IRI",
-	member: "properties"}}
+// memberRow returns the row of a command that watches the members of something.
+func memberRow(of, members string, kind watch.Kind, long, example string) row {
+	return row{use: "watch-" + of + " IRI", short: "Watch " + members, long: long, example: example, call: "POST /v1/watches", arg: "iri",
+		body: watchOf(kind), out: registerWatch, one: []string{"follow preview"}, flags: append([]option{
+			{name: "property", value: texts(nil), usage: "the property that leads from a member to IRI", member: "properties"},
+		}, watchFlags...)}
+}
 
 var watchFlags = []option{
 	{name: "labels", value: commaTexts(nil), usage: "languages of labels, best first (default en)"},
@@ -121,26 +121,12 @@ func printWatch(a *remote, v api.Watch) error {
 
 // previewWatch shows what a watch would cover, and its first rows.
 func (a *remote) previewWatch(ctx context.Context, body any) error {
-	var raw json.RawMessage
-	if err := a.do(ctx, http.MethodPost, "/v1/watches/validate?run=1", body, &raw); err != nil {
-		return err
-	}
 	var v api.WatchPreview
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return err
+	_, err := a.validated(ctx, sending{method: http.MethodPost, path: "/v1/watches/validate?run=1", body: body}, &v)
+	if err == nil && !a.asJSON {
+		fmt.Fprintf(a.w.Stdout, "would watch %s\nat %s: %s\n", show.Escape(v.Describes), v.Analysis.Endpoint, v.Query)
 	}
-	if a.asJSON {
-		if err := cli.PrintJSON(a.w.Stdout, raw); err != nil {
-			return err
-		}
-		return incomplete(v.Analysis.Run)
-	}
-	fmt.Fprintf(a.w.Stdout, "would watch %s\nat %s: %s\n", show.Escape(v.Describes), v.Analysis.Endpoint, v.Query)
-	if err := incomplete(v.Analysis.Run); err != nil {
-		return err
-	}
-	fmt.Fprintf(a.w.Stdout, "now %s\n", trialSize(v.Analysis.Run))
-	return printTrialRows(a.w.Stdout, v.Analysis.Run)
+	return errors.Join(err, a.printRun(v.Analysis.Run, "now "))
 }
 
 // followWatch registers a watch and prints its changes in words until ctx ends.
