@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,28 +20,7 @@ import (
 )
 
 func watchCaptures(a *remote, c *cobra.Command, args []string) error {
-	v := &captureWatch{remote: a, path: capturesPath(args[0]), printed: map[uint64]bool{}}
-	return v.run(c.Context())
-}
-
-// A captureWatch follows an event stream and resumes it after a cut.
-type captureWatch struct {
-	*remote
-	path    string
-	last    string          // id of the last event
-	printed map[uint64]bool // expired rounds since then, which the server repeats after a cut
-}
-
-// A streamed is one event of the stream.
-type streamed struct {
-	Event string          `json:"event"`
-	ID    string          `json:"id,omitempty"`
-	Data  json.RawMessage `json:"data"`
-}
-
-var errStreamEnded = errors.New("the profile ended")
-
-func (v *captureWatch) run(ctx context.Context) error {
+	ctx, v := c.Context(), &captureWatch{remote: a, path: capturesPath(args[0]), printed: map[uint64]bool{}}
 	for tries := 0; ; tries++ {
 		err := v.follow(ctx)
 		var failed *cli.ExitError
@@ -61,46 +41,49 @@ func (v *captureWatch) run(ctx context.Context) error {
 	}
 }
 
+// A captureWatch follows an event stream and resumes it after a cut.
+type captureWatch struct {
+	*remote
+	path    string
+	last    string          // id of the last event
+	printed map[uint64]bool // expired rounds since then, which the server repeats after a cut
+}
+
+// A streamed is one event of the stream.
+type streamed struct {
+	Event string          `json:"event"`
+	ID    string          `json:"id,omitempty"`
+	Data  json.RawMessage `json:"data"`
+}
+
+var errStreamEnded = errors.New("the profile ended")
+
 // follow reads one connection to its end.
 func (v *captureWatch) follow(ctx context.Context) error {
-	resp, err := v.stream(ctx)
+	headers := http.Header{"Accept": {"text/event-stream"}}
+	if v.last != "" {
+		headers.Set("Last-Event-ID", v.last)
+	}
+	resp, err := v.sendWith(ctx, http.MethodGet, v.path, headers, nil)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	in := bufio.NewScanner(resp.Body)
 	in.Buffer(nil, 16<<20)
-	var e streamed
-	for in.Scan() {
-		name, value, _ := strings.Cut(in.Text(), ": ")
-		switch {
-		case in.Text() == "":
-			if e.Event != "" {
-				if err := v.print(e); err != nil {
-					return err
-				}
-			}
-			e = streamed{}
-		case name == "event":
-			e.Event = value
-		case name == "id":
-			e.ID = value
-		case name == "data":
-			e.Data = json.RawMessage(value)
+	for fields := map[string]string{}; in.Scan(); {
+		if name, value, _ := strings.Cut(in.Text(), ": "); in.Text() != "" {
+			fields[name] = value
+			continue
 		}
+		if fields["event"] != "" {
+			if err := v.print(streamed{fields["event"], fields["id"], json.RawMessage(fields["data"])}); err != nil {
+				return err
+			}
+		}
+		clear(fields)
 	}
-	if err := in.Err(); err != nil {
-		return err
-	}
-	return errors.New("the server closed the stream")
-}
-
-func (v *captureWatch) stream(ctx context.Context) (*http.Response, error) {
-	headers := http.Header{"Accept": {"text/event-stream"}}
-	if v.last != "" {
-		headers.Set("Last-Event-ID", v.last)
-	}
-	return v.sendWith(ctx, http.MethodGet, v.path, headers, nil)
+	return cmp.Or(in.Err(), errors.New("the server closed the stream"))
 }
 
 func (v *captureWatch) print(e streamed) error {

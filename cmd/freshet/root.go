@@ -26,14 +26,13 @@ pushes what changed over WebSocket and Server-Sent Events.`,
   freshet query add --endpoint coins --name types query.rq
   freshet watch types`,
 	}
-	root.AddCommand(serveCommand(w), demo.Command(w), sparqlCommand(w),
-		configCommand(w), storeCommand(w), benchCommand(w), versionCommand(w))
+	root.AddCommand(serveCommand(w), demo.Command(w), configCommand(w), benchCommand(w))
 	for _, x := range []row{
 		queryTable, endpointTable, feedTable, profileTable, ruleTable, resultsRow, changesTable, metricsTable, watchRow, watchEntityRow,
 		watchClassRow, watchCategoryRow, subscriptionTable, notifyTable, webhookTable, letterTable, tokenTable, backupRow, healthRow,
-		clusterTable, hintRow, followRow,
+		clusterTable, hintRow, followRow, storeTable, sparqlRow, versionRow,
 	} {
-		root.AddCommand(clientCommand(w, x))
+		root.AddCommand(tableCommand(w, x))
 	}
 	root.AddCommand(cli.ManCommand(w, func() *cobra.Command { return root }, "  freshet man ~/.local/share/man/man1"))
 	cli.Finish(root, examples())
@@ -64,21 +63,15 @@ when it is not ready yet, and 5 when it does not answer. No token is needed.`,
 		return err
 	}}
 
-func versionCommand(w *cli.Env) *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use: "version", Short: "Print the version, the source revision and the Go version", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if asJSON {
-				return cli.PrintJSON(w.Stdout, cli.ThisBuild())
-			}
-			_, err := fmt.Fprintln(w.Stdout, cli.ThisBuild())
-			return err
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return c
-}
+var versionRow = row{use: "version", short: "Print the version, the source revision and the Go version", local: "print one JSON object",
+	example: "freshet version --json",
+	run: func(a *remote, _ *cobra.Command, _ []string) error {
+		if a.asJSON {
+			return cli.PrintJSON(a.w.Stdout, cli.ThisBuild())
+		}
+		_, err := fmt.Fprintln(a.w.Stdout, cli.ThisBuild())
+		return err
+	}}
 
 // examples are those of commands so short that they have none of their own, by
 // their path below freshet.
@@ -91,10 +84,5 @@ func examples() map[string]string {
 		"completion powershell": "freshet completion powershell | Out-String | Invoke-Expression",
 		"completion zsh":        "freshet completion zsh > \"${fpath[1]}/_freshet\"",
 		"help":                  "freshet help query add",
-		"store":                 "freshet store check --data freshet-data\nfreshet store compact copy.db",
-		"store check":           "freshet store check --data freshet-data",
-		"store compact":         "freshet store compact copy.db --data freshet-data",
-		"store import":          "freshet store import --data new registrations.jsonl",
-		"version":               "freshet version --json",
 	}
 }

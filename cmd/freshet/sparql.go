@@ -19,58 +19,45 @@ import (
 	"github.com/freshet/freshet/endpoint/local"
 )
 
-func sparqlCommand(w *cli.Env) *cobra.Command {
-	var o sparqlOptions
-	c := &cobra.Command{
-		Use: "sparql [FILE...]", Short: "Serve the embedded engine as a SPARQL 1.1 endpoint", Args: cobra.ArbitraryArgs,
-		Long: `Serves the embedded engine at /sparql: query and update according to the SPARQL 1.1
+var sparqlRow = row{use: "sparql [FILE...]", short: "Serve the embedded engine as a SPARQL 1.1 endpoint",
+	local: "print one JSON object with the URL and the number of triples",
+	long: `Serves the embedded engine at /sparql: query and update according to the SPARQL 1.1
 Protocol, with all standard result formats. The data is kept in memory. Clients on
 this machine may update it. Files named as arguments are loaded as with --load.`,
-		Example: `  freshet sparql --load base.nt.gz
-  freshet sparql --load data/*.ttl
-  freshet sparql --listen 127.0.0.1:3030 --load base.nt.gz --changesets changesets --every 10s`,
-		RunE: func(c *cobra.Command, args []string) error {
-			o.load = append(o.load, args...)
-			return o.serve(c.Context(), w)
-		},
+	example: "freshet sparql --load base.nt.gz\nfreshet sparql --load data/*.ttl\n" +
+		"freshet sparql --listen 127.0.0.1:3030 --load base.nt.gz --changesets changesets --every 10s",
+	run: serveEngine, flags: []option{
+		{name: "listen", value: "127.0.0.1:3030", usage: "address to serve on"},
+		{name: "load", value: texts(nil), usage: "file to load: .nt, .nq, .ttl or .rdf, also with .gz; may be given several times"},
+		{name: "changesets", value: "", usage: "directory of changesets in DBpedia Live layout to apply, one after another"},
+		{name: "every", value: 10 * time.Second, usage: "time between two changesets"},
+		{name: "engine", value: "", usage: "engine file (default: the one in the program)"},
+	}}
+
+func serveEngine(a *remote, c *cobra.Command, args []string) error {
+	ctx, every, files := c.Context(), durationOf(c, "every"), append(listOf(c, "load"), args...)
+	log := config.Log{Level: "info", Format: "auto"}.Logger(a.w)
+	if every <= 0 {
+		return cli.UsageErrorf("--every: %s is no time between two changesets", every)
 	}
-	f := c.Flags()
-	f.StringVar(&o.listen, "listen", "127.0.0.1:3030", "address to serve on")
-	f.StringArrayVar(&o.load, "load", nil, "file to load: .nt, .nq, .ttl or .rdf, also with .gz; may be given several times")
-	f.StringVar(&o.changesets, "changesets", "", "directory of changesets in DBpedia Live layout to apply, one after another")
-	f.DurationVar(&o.every, "every", 10*time.Second, "time between two changesets")
-	f.StringVar(&o.engine, "engine", "", "engine file (default: the one in the program)")
-	f.BoolVar(&o.json, "json", false, "print one JSON object with the URL and the number of triples")
-	return c
-}
-
-type sparqlOptions struct {
-	listen, changesets, engine string
-	load                       []string
-	every                      time.Duration
-	json                       bool
-}
-
-func (o sparqlOptions) serve(ctx context.Context, w *cli.Env) error {
-	log := config.Log{Level: "info", Format: "auto"}.Logger(w)
-	if err := o.check(); err != nil {
+	if err := loadable(files); err != nil {
 		return err
 	}
-	todo, err := o.history()
+	todo, err := history(textOf(c, "changesets"))
 	if err != nil {
 		return err
 	}
-	e, err := cli.OpenEngine(ctx, o.engine, log)
+	e, err := cli.OpenEngine(ctx, textOf(c, "engine"), log)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	for _, path := range o.load {
+	for _, path := range files {
 		if err := e.LoadFile(ctx, path); err != nil {
 			return err
 		}
 	}
-	s, err := local.Listen(ctx, o.listen, local.Handler(e, local.HandlerOptions{AllowUpdate: true, Logger: log}))
+	s, err := local.Listen(ctx, textOf(c, "listen"), local.Handler(e, local.HandlerOptions{AllowUpdate: true, Logger: log}))
 	if err != nil {
 		return cli.ListenError(err)
 	}
@@ -79,28 +66,28 @@ func (o sparqlOptions) serve(ctx context.Context, w *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w.Stderr, "%d triples at %s\n", n, s.URL)
-	if o.json {
-		if err := cli.PrintJSON(w.Stdout, map[string]any{"url": s.URL, "triples": n}); err != nil {
+	fmt.Fprintf(a.w.Stderr, "%d triples at %s\n", n, s.URL)
+	if a.asJSON {
+		if err := cli.PrintJSON(a.w.Stdout, map[string]any{"url": s.URL, "triples": n}); err != nil {
 			return err
 		}
 	}
 	if len(todo) > 0 {
 		played := make(chan error, 1)
-		go func() { played <- replay(ctx, e, todo, o.every, log) }()
+		go func() { played <- replay(ctx, e, todo, every, log) }()
 		defer func() { <-played }()
 	}
 	return s.Wait()
 }
 
 // history returns the changesets to play, none without a directory.
-func (o sparqlOptions) history() ([]local.Changeset, error) {
-	if o.changesets == "" {
+func history(directory string) ([]local.Changeset, error) {
+	if directory == "" {
 		return nil, nil
 	}
-	todo, err := local.Changesets(o.changesets)
+	todo, err := local.Changesets(directory)
 	if err == nil && len(todo) == 0 {
-		err = fmt.Errorf("there are none in %s, such as 2026/01/31/23/000000.added.nt.gz (or removed, clear, reinserted)", o.changesets)
+		err = fmt.Errorf("there are none in %s, such as 2026/01/31/23/000000.added.nt.gz (or removed, clear, reinserted)", directory)
 	}
 	if err != nil {
 		return nil, cli.UsageErrorf("--changesets: %v", err)
@@ -108,12 +95,9 @@ func (o sparqlOptions) history() ([]local.Changeset, error) {
 	return todo, nil
 }
 
-// check returns the errors of the command line before the engine starts.
-func (o sparqlOptions) check() error {
-	if o.every <= 0 {
-		return cli.UsageErrorf("--every: %s is no time between two changesets", o.every)
-	}
-	for _, path := range o.load {
+// loadable returns an error for files that cannot be loaded, before the engine starts.
+func loadable(files []string) error {
+	for _, path := range files {
 		if info, err := os.Stat(path); err != nil {
 			return cli.UsageErrorf("--load: %v", err)
 		} else if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 || !slices.Contains([]string{"nt", "nq", "ttl", "rdf"},

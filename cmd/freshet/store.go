@@ -3,7 +3,6 @@ package main
 // This file holds `freshet backup` and `freshet store`, which work on the database file.
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
-	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/cmd/internal/exchange"
 	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/store"
@@ -64,13 +62,47 @@ func replaceable(path string) error {
 	return nil
 }
 
-func storeCommand(w *cli.Env) *cobra.Command {
-	c := &cobra.Command{Use: "store", Short: "Check, copy, export and import the store of a stopped server"}
-	var data string
-	var asJSON bool
-	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.PersistentFlags().StringVar(&data, "data", cmp.Or(w.Getenv(config.Variable("data")), config.Default().Data), "directory of the store")
-	open := func(do func(*store.DB) error) error {
+var storeTable = row{use: "store", short: "Check, copy, export and import the store of a stopped server", local: "print one JSON object",
+	example: "freshet store check --data freshet-data\nfreshet store compact copy.db",
+	flags:   []option{{name: "data", value: variable(dataDirectory), usage: "directory of the store"}},
+	rows: []row{
+		{use: "check", short: "Read everything and check that it is consistent", example: "freshet store check --data freshet-data",
+			run: withStore(func(a *remote, db *store.DB, c *cobra.Command, _ []string) error {
+				if err := db.Check(); err != nil {
+					return err
+				}
+				if a.asJSON {
+					return cli.PrintJSON(a.w.Stdout, map[string]any{"data": textOf(c, "data"), "good": true})
+				}
+				_, err := fmt.Fprintln(a.w.Stderr, "the store is good")
+				return err
+			})},
+		{use: "compact FILE", short: "Write a copy without free space", example: "freshet store compact copy.db --data freshet-data",
+			run: withStore(func(a *remote, db *store.DB, _ *cobra.Command, args []string) error {
+				if err := db.Compact(args[0]); err != nil || !a.asJSON {
+					return err
+				}
+				return cli.PrintJSON(a.w.Stdout, map[string]string{"file": args[0]})
+			})},
+		{use: "export", short: "Print endpoints, tokens, registrations, profiles and alert rules, one JSON object a line",
+			long: `Prints what was configured and registered: endpoints, tokens (their hashes), queries with
+their holders and how often their results changed, profiles, and alert rules. The output contains the secrets of endpoints and of the
+webhooks of rules. It contains neither results nor history nor alerts nor subscriptions, such as webhooks,
+receivers of people and e-mail of visitors; use 'freshet backup' for those. Standard error says how many
+subscriptions are left out. Rules whose query was released are left out, too.`,
+			example: "freshet store export --data old >registrations.jsonl\nfreshet store import --data new registrations.jsonl",
+			run:     withStore(exportStore)},
+		{use: "import FILE", short: "Add what an export contains (- for standard input); existing objects stay",
+			long: `Adds line by line what 'freshet store export' printed. Query texts are analysed as in a
+registration. Alert rules are evaluated from the results that their queries get, and paused ones
+stay paused. A line that cannot be registered is reported and skipped, and the exit code is 1.`,
+			example: "freshet store import --data new registrations.jsonl", run: importStore},
+	}}
+
+// withStore returns a command that opens the store, which must be there, and closes it.
+func withStore(do func(*remote, *store.DB, *cobra.Command, []string) error) func(*remote, *cobra.Command, []string) error {
+	return func(a *remote, c *cobra.Command, args []string) error {
+		data := textOf(c, "data")
 		if _, err := os.Stat(filepath.Join(data, store.File)); err != nil {
 			return cli.UsageErrorf("--data: there is no store: %v", err)
 		}
@@ -79,84 +111,41 @@ func storeCommand(w *cli.Env) *cobra.Command {
 			return err
 		}
 		defer db.Close()
-		return do(db)
+		return do(a, db, c, args)
 	}
-	c.AddCommand(&cobra.Command{Use: "check", Short: "Read everything and check that it is consistent", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if err := open((*store.DB).Check); err != nil {
-				return err
-			}
-			if asJSON {
-				return cli.PrintJSON(w.Stdout, map[string]any{"data": data, "good": true})
-			}
-			_, err := fmt.Fprintln(w.Stderr, "the store is good")
-			return err
-		}})
-	c.AddCommand(&cobra.Command{Use: "compact FILE", Short: "Write a copy without free space", Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			err := open(func(db *store.DB) error { return db.Compact(args[0]) })
-			if err != nil || !asJSON {
-				return err
-			}
-			return cli.PrintJSON(w.Stdout, map[string]string{"file": args[0]})
-		}})
-	c.AddCommand(exportCommand(w, open), importCommand(w, &data))
-	return c
 }
 
-// A withStore opens the store, calls do and closes it.
-type withStore func(do func(*store.DB) error) error
-
-func exportCommand(w *cli.Env, open withStore) *cobra.Command {
-	return &cobra.Command{Use: "export", Short: "Print endpoints, tokens, registrations, profiles and alert rules, one JSON " +
-		"object a line", Args: cobra.NoArgs,
-		Long: `Prints what was configured and registered: endpoints, tokens (their hashes), queries with
-their holders and how often their results changed, profiles, and alert rules. The output contains the secrets of endpoints and of the
-webhooks of rules. It contains neither results nor history nor alerts nor subscriptions, such as webhooks,
-receivers of people and e-mail of visitors; use 'freshet backup' for those. Standard error says how many
-subscriptions are left out. Rules whose query was released are left out, too.`,
-		Example: "  freshet store export --data old >registrations.jsonl\n  freshet store import --data new registrations.jsonl",
-		RunE: func(*cobra.Command, []string) error {
-			return open(func(db *store.DB) error {
-				if err := exchange.Export(db, func(r exchange.Line) error { return cli.PrintJSON(w.Stdout, r) }); err != nil {
-					return err
-				}
-				left, err := exchange.LeftOut(db)
-				if left > 0 {
-					fmt.Fprintf(w.Stderr, "%s left out: webhooks, receivers of people, visitors and the like are in a backup only\n",
-						show.Quantity(left, "subscription"))
-				}
-				return err
-			})
-		}}
+func exportStore(a *remote, db *store.DB, _ *cobra.Command, _ []string) error {
+	if err := exchange.Export(db, func(r exchange.Line) error { return cli.PrintJSON(a.w.Stdout, r) }); err != nil {
+		return err
+	}
+	left, err := exchange.LeftOut(db)
+	if left > 0 {
+		fmt.Fprintf(a.w.Stderr, "%s left out: webhooks, receivers of people, visitors and the like are in a backup only\n",
+			show.Quantity(left, "subscription"))
+	}
+	return err
 }
 
-func importCommand(w *cli.Env, data *string) *cobra.Command {
-	return &cobra.Command{Use: "import FILE", Short: "Add what an export contains (- for standard input); existing objects stay",
-		Args: cobra.ExactArgs(1),
-		Long: `Adds line by line what 'freshet store export' printed. Query texts are analysed as in a
-registration. Alert rules are evaluated from the results that their queries get, and paused ones
-stay paused. A line that cannot be registered is reported and skipped, and the exit code is 1.`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			in := w.Stdin
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return cli.UsageErrorf("%v", err)
-				}
-				defer f.Close()
-				in = f
-			}
-			db, err := store.Open(*data, store.Options{})
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			n, err := exchange.Import(db, in, w.Stderr)
-			fmt.Fprintf(w.Stderr, "%d added, %d were there already, %d refused\n", n.Added, n.There, n.Refused)
-			if err == nil && n.Refused > 0 {
-				err = fmt.Errorf("%d lines were not imported", n.Refused)
-			}
-			return err
-		}}
+func importStore(a *remote, c *cobra.Command, args []string) error {
+	in := a.w.Stdin
+	if args[0] != "-" {
+		f, err := os.Open(args[0])
+		if err != nil {
+			return cli.UsageErrorf("%v", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	db, err := store.Open(textOf(c, "data"), store.Options{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	n, err := exchange.Import(db, in, a.w.Stderr)
+	fmt.Fprintf(a.w.Stderr, "%d added, %d were there already, %d refused\n", n.Added, n.There, n.Refused)
+	if err == nil && n.Refused > 0 {
+		err = fmt.Errorf("%d lines were not imported", n.Refused)
+	}
+	return err
 }

@@ -32,11 +32,12 @@ type row struct {
 	flags []option // of the request
 	one   []string // names of flags that exclude each other
 	// body completes the members of the request that the flags set, if they do not suffice.
-	body func(a *remote, c *cobra.Command, args []string, body map[string]any) error
-	out  printer
-	run  func(a *remote, c *cobra.Command, args []string) error // in place of call
-	rows []row
-	by   func(a *remote) *cobra.Command // a command that is no row
+	body  func(a *remote, c *cobra.Command, args []string, body map[string]any) error
+	out   printer
+	run   func(a *remote, c *cobra.Command, args []string) error // in place of call
+	rows  []row
+	by    func(a *remote) *cobra.Command // a command that is no row
+	local string                         // what --json does in a command that talks to no server
 }
 
 // An option is a flag that sets a member of the body, or a parameter of a GET or DELETE request.
@@ -73,11 +74,15 @@ type sending struct {
 // A printer sends a request and prints the answer.
 type printer func(ctx context.Context, a *remote, r sending) error
 
-// clientCommand returns the command of a row, with the flags of all commands that talk to a server.
-func clientCommand(w *cli.Env, x row) *cobra.Command {
+// tableCommand returns the command of a row, with the flags of all commands that talk to a server unless it is local.
+func tableCommand(w *cli.Env, x row) *cobra.Command {
 	a := &remote{w: w}
 	c := &cobra.Command{}
-	a.flags(c)
+	if x.local == "" {
+		a.flags(c)
+	} else {
+		c.PersistentFlags().BoolVar(&a.asJSON, "json", false, x.local)
+	}
 	a.describe(c, x)
 	return c
 }
@@ -96,8 +101,12 @@ func (a *remote) describe(c *cobra.Command, x row) {
 		a.describe(sub, below)
 		c.AddCommand(sub)
 	}
+	flags := c.Flags()
+	if x.rows != nil { // they are those of all its rows
+		flags = c.PersistentFlags()
+	}
 	for _, f := range x.flags {
-		f.register(c.Flags(), a.w)
+		f.register(flags, a.w)
 	}
 	for _, names := range x.one {
 		c.MarkFlagsMutuallyExclusive(strings.Fields(names)...)

@@ -51,7 +51,7 @@ func TestRequestsOfRows(t *testing.T) {
 		}))
 		w := &cli.Env{Stdin: strings.NewReader(""), Stdout: &strings.Builder{}, Stderr: &strings.Builder{},
 			Getenv: func(string) string { return "" }}
-		c := clientCommand(w, row{use: "things", rows: done(x.call)})
+		c := tableCommand(w, row{use: "things", rows: done(x.call)})
 		c.SetArgs(append(strings.Fields(x.line), "--server", s.URL))
 		if err := c.ExecuteContext(t.Context()); err != nil {
 			t.Errorf("%s: %v", x.line, err)
