@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -91,7 +92,7 @@ func (a *remote) do(ctx context.Context, method, path string, in, out any) error
 		}
 		body = bytes.NewReader(b)
 	}
-	resp, err := a.send(ctx, method, path, "application/json", body)
+	resp, err := a.send(ctx, method, path, nil, body)
 	if err != nil {
 		return err
 	}
@@ -106,18 +107,9 @@ func (a *remote) do(ctx context.Context, method, path string, in, out any) error
 	return nil
 }
 
-// send returns the response of a successful request. Other responses are errors with
-// their exit code.
-func (a *remote) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
-	headers := http.Header{}
-	if body != nil {
-		headers.Set("Content-Type", contentType)
-	}
-	return a.sendWith(ctx, method, path, headers, body)
-}
-
-// sendWith is send with the given headers.
-func (a *remote) sendWith(ctx context.Context, method, path string, headers http.Header, body io.Reader) (*http.Response, error) {
+// send returns the response of a successful request, whose body is JSON. Other responses
+// are errors with their exit code.
+func (a *remote) send(ctx context.Context, method, path string, headers http.Header, body io.Reader) (*http.Response, error) {
 	u, err := url.Parse(a.base())
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, cli.UsageErrorf("%q is not the URL of a server, such as http://127.0.0.1:8080", a.base())
@@ -126,7 +118,10 @@ func (a *remote) sendWith(ctx context.Context, method, path string, headers http
 	if err != nil {
 		return nil, err
 	}
-	req.Header = headers
+	maps.Copy(req.Header, headers)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	req.Header.Set("User-Agent", "freshet/"+cli.Version())
 	token, err := a.token()
 	if err != nil {
@@ -199,7 +194,7 @@ func wantsToken(a *remote, detail string) string {
 // each calls visit for every member of the pages of a list.
 func each[T any](ctx context.Context, a *remote, path, member string, visit func(T) error) error {
 	for path != "" {
-		resp, err := a.send(ctx, http.MethodGet, path, "", nil)
+		resp, err := a.send(ctx, http.MethodGet, path, nil, nil)
 		if err != nil {
 			return err
 		}

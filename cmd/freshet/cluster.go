@@ -39,7 +39,13 @@ be the same on all nodes and differ are named.`,
 nothing. The node still serves clients. It owns endpoints again after a restart.`,
 			example: "freshet cluster drain n2",
 			run:     drainNode, flags: []option{{name: "wait", value: time.Minute, usage: "how long to wait"}}},
-		{by: (*remote).clusterRebuild},
+		{use: "rebuild", short: "Replace the data of this node, which is stopped, by that of another node",
+			long: `Copies the store of the node that --server names, or else of a running node of
+cluster.api, into the data directory of this node. The node continues from there at its next start. Its own store and its part
+of an embedded journal are kept with the suffix ` + setAside + `. Use this for a node
+whose files are damaged, or that was stopped for more than a day.`,
+			example: "freshet cluster rebuild --config freshet.yaml\nfreshet cluster rebuild --server http://10.0.0.1:8080 --config freshet.yaml",
+			conf:    rebuildNode},
 	}}
 
 func (a *remote) clusterState(ctx context.Context) (s registry.ClusterStatus, err error) {
@@ -111,62 +117,51 @@ func drainNode(a *remote, c *cobra.Command, args []string) error {
 // setAside is the suffix of what rebuild replaces.
 const setAside = ".before-rebuild"
 
-func (a *remote) clusterRebuild() *cobra.Command {
-	var s config.Flags
-	c := &cobra.Command{Use: "rebuild", Short: "Replace the data of this node, which is stopped, by that of another node", Args: cobra.NoArgs,
-		Long: `Copies the store of the node that --server names, or else of a running node of
-cluster.api, into the data directory of this node. The node continues from there at its next start. Its own store and its part
-of an embedded journal are kept with the suffix ` + setAside + `. Use this for a node
-whose files are damaged, or that was stopped for more than a day.`,
-		Example: "  freshet cluster rebuild --config freshet.yaml\n  freshet cluster rebuild --server http://10.0.0.1:8080 --config freshet.yaml",
-		RunE: func(c *cobra.Command, _ []string) error {
-			conf, err := s.Load(a.w)
-			if err != nil {
-				return err
-			}
-			if !conf.Cluster.On() {
-				return cli.UsageErrorf("cluster.name: this configuration is not that of a node of a cluster")
-			}
-			if namesServer(a) && conf.PublicURL == a.base() {
-				return cli.UsageErrorf("--server: %s is this node: name another one", a.base())
-			}
-			path := filepath.Join(conf.Data, store.File)
-			if store.InUse(path) {
-				return cli.UsageErrorf("%s is in use: stop this node first", path)
-			}
-			if err := os.MkdirAll(conf.Data, 0o700); err != nil {
-				return err
-			}
-			from, err := rebuildFrom(c.Context(), a, &conf.Cluster)
-			if err != nil {
-				return err
-			}
-			fresh := path + ".rebuilt"
-			n, err := a.backup(c.Context(), fresh)
-			if err != nil {
-				return err
-			}
-			for _, old := range []string{path, filepath.Join(conf.Data, "journal")} {
-				if err := os.RemoveAll(old + setAside); err != nil {
-					return err
-				}
-				if err := os.Rename(old, old+setAside); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					return err
-				}
-			}
-			if err := os.Rename(fresh, path); err != nil {
-				return err
-			}
-			if a.asJSON {
-				return cli.PrintJSON(a.w.Stdout, map[string]any{"file": path, "bytes": n, "node": from.Node, "server": a.base(),
-					"applied": from.Applied})
-			}
-			fmt.Fprintf(a.w.Stderr, "%s is a copy of the store of %s (%s), which had applied entry %d: start this node\n", path, from.Node,
-				a.base(), from.Applied)
-			return nil
-		}}
-	s.Register(c)
-	return c
+func rebuildNode(a *remote, c *cobra.Command, s *config.Flags) error {
+	conf, err := s.Load(a.w)
+	if err != nil {
+		return err
+	}
+	if !conf.Cluster.On() {
+		return cli.UsageErrorf("cluster.name: this configuration is not that of a node of a cluster")
+	}
+	if namesServer(a) && conf.PublicURL == a.base() {
+		return cli.UsageErrorf("--server: %s is this node: name another one", a.base())
+	}
+	path := filepath.Join(conf.Data, store.File)
+	if store.InUse(path) {
+		return cli.UsageErrorf("%s is in use: stop this node first", path)
+	}
+	if err := os.MkdirAll(conf.Data, 0o700); err != nil {
+		return err
+	}
+	from, err := rebuildFrom(c.Context(), a, &conf.Cluster)
+	if err != nil {
+		return err
+	}
+	fresh := path + ".rebuilt"
+	n, err := a.backup(c.Context(), fresh)
+	if err != nil {
+		return err
+	}
+	for _, old := range []string{path, filepath.Join(conf.Data, "journal")} {
+		if err := os.RemoveAll(old + setAside); err != nil {
+			return err
+		}
+		if err := os.Rename(old, old+setAside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return err
+	}
+	if a.asJSON {
+		return cli.PrintJSON(a.w.Stdout, map[string]any{"file": path, "bytes": n, "node": from.Node, "server": a.base(),
+			"applied": from.Applied})
+	}
+	fmt.Fprintf(a.w.Stderr, "%s is a copy of the store of %s (%s), which had applied entry %d: start this node\n", path, from.Node,
+		a.base(), from.Applied)
+	return nil
 }
 
 // namesServer reports whether the caller names a server.

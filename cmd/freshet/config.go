@@ -16,70 +16,56 @@ import (
 	"github.com/freshet/freshet/web/api"
 )
 
-func configCommand(w *cli.Env) *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Check and print the configuration",
-		Long: `Values come from the file that --config or FRESHET_CONFIG names, from FRESHET_…
+var configTable = row{use: "config", short: "Check and print the configuration", local: "print one JSON object",
+	long: `Values come from the file that --config or FRESHET_CONFIG names, from FRESHET_…
 variables and from flags. Flags override variables, and variables override the
 file. Every value except the lists of endpoints and tokens has a variable named
 after its key, such as FRESHET_LIMITS_BODY for limits.body; the members of lists
 are separated by commas. A setting of an endpoint that was edited on the running
-server stays in force until its value in the file changes.`}
-	var asJSON bool
-	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.AddCommand(configCheck(w, &asJSON), configPrint(w, &asJSON))
-	return c
-}
-
-func configCheck(w *cli.Env, asJSON *bool) *cobra.Command {
-	var s config.Flags
-	c := &cobra.Command{Use: "check", Short: "Check that the configuration is valid", Args: cobra.NoArgs,
-		Example: "  freshet config check --config freshet.yaml",
-		RunE: func(*cobra.Command, []string) error {
-			if _, err := checkedConfig(&s, w); err != nil {
+server stays in force until its value in the file changes.`,
+	example: "freshet config check --config freshet.yaml\nfreshet config print",
+	rows: []row{
+		{use: "check", short: "Check that the configuration is valid", example: "freshet config check --config freshet.yaml",
+			conf: func(a *remote, _ *cobra.Command, s *config.Flags) error {
+				if _, err := checkedConfig(s, a.w); err != nil {
+					return err
+				}
+				if a.asJSON {
+					return cli.PrintJSON(a.w.Stdout, map[string]bool{"good": true})
+				}
+				_, err := io.WriteString(a.w.Stderr, "the configuration is good\n")
 				return err
-			}
-			if *asJSON {
-				return cli.PrintJSON(w.Stdout, map[string]bool{"good": true})
-			}
-			_, err := io.WriteString(w.Stderr, "the configuration is good\n")
-			return err
-		}}
-	s.Register(c)
-	return c
-}
-
-func configPrint(w *cli.Env, asJSON *bool) *cobra.Command {
-	var s config.Flags
-	a := &remote{w: w}
-	c := &cobra.Command{Use: "print", Short: "Print each value and where it comes from, secrets masked", Args: cobra.NoArgs,
-		Long: `Prints the values from the configuration file, the environment and the flags, and
+			}},
+		{use: "print", short: "Print each value and where it comes from, secrets masked",
+			long: `Prints the values from the configuration file, the environment and the flags, and
 the source of each value that is not a default. Endpoints can also be edited on the
 running server: with --server, the settings in force there are printed.`,
-		Example: "  freshet config print --config freshet.yaml\n  freshet config print --server http://127.0.0.1:8080",
-		RunE: func(c *cobra.Command, _ []string) error {
-			conf, err := checkedConfig(&s, w)
-			if err != nil {
-				return err
-			}
-			if a.server != "" {
-				if err := showServer(c.Context(), conf, a); err != nil {
-					return err
-				}
-			}
-			if *asJSON {
-				doc, err := conf.PrintedJSON()
-				if err != nil {
-					return err
-				}
-				return cli.PrintJSON(w.Stdout, doc)
-			}
-			_, err = io.WriteString(w.Stdout, conf.Printed(a.server))
+			example: "freshet config print --config freshet.yaml\nfreshet config print --server http://127.0.0.1:8080",
+			conf:    printConfig, flags: []option{
+				{name: "server", value: "", usage: "server whose endpoints are shown as they are in force"},
+				{name: "token-file", value: "", usage: "file that holds the token for it (default: FRESHET_TOKEN, FRESHET_TOKEN_FILE)"},
+			}},
+	}}
+
+func printConfig(a *remote, c *cobra.Command, s *config.Flags) error {
+	conf, err := checkedConfig(s, a.w)
+	if err != nil {
+		return err
+	}
+	if a.server, a.tokenFile = textOf(c, "server"), textOf(c, "token-file"); a.server != "" {
+		if err := showServer(c.Context(), conf, a); err != nil {
 			return err
-		}}
-	s.Register(c)
-	c.Flags().StringVar(&a.server, "server", "", "server whose endpoints are shown as they are in force")
-	c.Flags().StringVar(&a.tokenFile, "token-file", "", "file that holds the token for it (default: FRESHET_TOKEN, FRESHET_TOKEN_FILE)")
-	return c
+		}
+	}
+	if a.asJSON {
+		doc, err := conf.PrintedJSON()
+		if err != nil {
+			return err
+		}
+		return cli.PrintJSON(a.w.Stdout, doc)
+	}
+	_, err = io.WriteString(a.w.Stdout, conf.Printed(a.server))
+	return err
 }
 
 // checkedConfig loads the configuration and checks its endpoints as opening the

@@ -56,7 +56,7 @@ func scrape(print func(a *remote, in io.Reader) error) func(*remote, *cobra.Comm
 	return func(a *remote, c *cobra.Command, args []string) error {
 		_, members := row{call: "GET ", flags: scrapeFlags}.given(c)
 		members["query"] = args
-		resp, err := a.sendWith(c.Context(), http.MethodGet, withParameters("/metrics/results", members),
+		resp, err := a.send(c.Context(), http.MethodGet, withParameters("/metrics/results", members),
 			http.Header{"Accept": {"text/plain"}}, nil)
 		if err != nil {
 			return err

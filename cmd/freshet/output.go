@@ -179,7 +179,7 @@ func orDash(s string) string {
 // printResult prints the result at a path. In a format that the user names it is exact. Otherwise a terminal gets a
 // table unless JSON is wanted, and JSON ends with a line break. It says which time a past result is of.
 func (a *remote) printResult(ctx context.Context, path, format string) error {
-	resp, err := a.send(ctx, http.MethodGet, path, "", nil)
+	resp, err := a.send(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -239,21 +239,18 @@ func printRaw(w *cli.Env, in io.Reader) error {
 		_, err := io.Copy(w.Stdout, in)
 		return err
 	}
-	from, to := bufio.NewReader(in), bufio.NewWriter(w.Stdout)
-	for {
-		r, _, err := from.ReadRune()
-		if errors.Is(err, io.EOF) {
-			return to.Flush()
+	for from := bufio.NewReader(in); ; {
+		line, err := from.ReadString('\n')
+		text := strings.TrimSuffix(strings.TrimSuffix(line, "\r\n"), "\n")
+		cells := strings.Split(text, "\t")
+		for i := range cells {
+			cells[i] = show.Escape(cells[i])
+		}
+		if _, failed := io.WriteString(w.Stdout, strings.Join(cells, "\t")+line[len(text):]); failed != nil || errors.Is(err, io.EOF) {
+			return failed
 		}
 		if err != nil {
-			return errors.Join(to.Flush(), err)
-		}
-		next, _ := from.Peek(1)
-		switch lineEnd := r == '\r' && len(next) == 1 && next[0] == '\n'; {
-		case r == '\n', r == '\t', lineEnd:
-			_, _ = to.WriteRune(r) // Flush returns its error
-		default:
-			_, _ = to.WriteString(show.Escape(string(r)))
+			return err
 		}
 	}
 }

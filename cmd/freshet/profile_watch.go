@@ -64,7 +64,7 @@ func (v *captureWatch) follow(ctx context.Context) error {
 	if v.last != "" {
 		headers.Set("Last-Event-ID", v.last)
 	}
-	resp, err := v.sendWith(ctx, http.MethodGet, v.path, headers, nil)
+	resp, err := v.send(ctx, http.MethodGet, v.path, headers, nil)
 	if err != nil {
 		return err
 	}

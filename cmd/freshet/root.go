@@ -26,11 +26,11 @@ pushes what changed over WebSocket and Server-Sent Events.`,
   freshet query add --endpoint coins --name types query.rq
   freshet watch types`,
 	}
-	root.AddCommand(serveCommand(w), demo.Command(w), configCommand(w), benchCommand(w))
+	root.AddCommand(demo.Command(w), benchCommand(w))
 	for _, x := range []row{
 		queryTable, endpointTable, feedTable, profileTable, ruleTable, resultsRow, changesTable, metricsTable, watchRow, watchEntityRow,
 		watchClassRow, watchCategoryRow, subscriptionTable, notifyTable, webhookTable, letterTable, tokenTable, backupRow, healthRow,
-		clusterTable, hintRow, followRow, storeTable, sparqlRow, versionRow,
+		clusterTable, hintRow, followRow, serveRow, configTable, storeTable, sparqlRow, versionRow,
 	} {
 		root.AddCommand(tableCommand(w, x))
 	}
@@ -44,7 +44,7 @@ var healthRow = row{use: "health", short: "Check that a server is ready",
 when it is not ready yet, and 5 when it does not answer. No token is needed.`,
 	example: "freshet health\nfreshet health --server http://127.0.0.1:8080 --json",
 	run: func(a *remote, c *cobra.Command, _ []string) error {
-		resp, err := a.send(c.Context(), http.MethodGet, "/readyz", "", nil)
+		resp, err := a.send(c.Context(), http.MethodGet, "/readyz", nil, nil)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,6 @@ var versionRow = row{use: "version", short: "Print the version, the source revis
 // their path below freshet.
 func examples() map[string]string {
 	return map[string]string{
-		"config":                "freshet config check --config freshet.yaml\nfreshet config print",
 		"completion":            "source <(freshet completion bash)",
 		"completion bash":       "freshet completion bash > /etc/bash_completion.d/freshet",
 		"completion fish":       "freshet completion fish > ~/.config/fish/completions/freshet.fish",

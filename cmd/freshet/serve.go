@@ -20,25 +20,16 @@ import (
 	"github.com/freshet/freshet/cmd/internal/server"
 )
 
-func serveCommand(w *cli.Env) *cobra.Command {
-	var s config.Flags
-	var asJSON bool
-	c := &cobra.Command{
-		Use: "serve", Short: "Run the server", Args: cobra.NoArgs,
-		Long: `Runs the server until SIGTERM or Ctrl-C. It then stops slots, asks followers to
+var serveRow = row{use: "serve", short: "Run the server", local: "print one JSON object with the URL and the version",
+	long: `Runs the server until SIGTERM or Ctrl-C. It then stops slots, asks followers to
 reconnect later, and ends within 15 seconds. Requests that have not ended by then
 are abandoned, and nothing committed is lost. SIGHUP reads the configuration file
 again and applies endpoints, feeds, tokens and a renewed certificate; other settings
 apply at the next start. An invalid file changes nothing.`,
-		Example: "  freshet serve --endpoint coins=http://127.0.0.1:3030/sparql\n  freshet serve --config /etc/freshet.yaml",
-		RunE:    func(c *cobra.Command, _ []string) error { return serveMain(c.Context(), w, &s, asJSON) },
-	}
-	s.Register(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object with the URL and the version")
-	return c
-}
+	example: "freshet serve --endpoint coins=http://127.0.0.1:3030/sparql\nfreshet serve --config /etc/freshet.yaml", conf: serve}
 
-func serveMain(ctx context.Context, w *cli.Env, s *config.Flags, asJSON bool) error {
+func serve(a *remote, c *cobra.Command, s *config.Flags) error {
+	ctx, w := c.Context(), a.w
 	conf, err := s.Load(w)
 	if err != nil {
 		return err
@@ -52,7 +43,7 @@ func serveMain(ctx context.Context, w *cli.Env, s *config.Flags, asJSON bool) er
 	stop := onHangup(func() { reload(w, s, srv, log) })
 	defer stop()
 	fmt.Fprintf(w.Stderr, "Freshet %s serving at %s\n", cli.Version(), srv.URL())
-	if asJSON {
+	if a.asJSON {
 		if err := cli.PrintJSON(w.Stdout, map[string]string{"url": srv.URL(), "version": cli.Version()}); err != nil {
 			return err
 		}

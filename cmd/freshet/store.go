@@ -38,7 +38,7 @@ only when the copy is complete.`,
 
 // backup copies the store of the server into a file.
 func (a *remote) backup(ctx context.Context, path string) (n int64, err error) {
-	resp, err := a.send(ctx, http.MethodGet, "/v1/backup", "", nil)
+	resp, err := a.send(ctx, http.MethodGet, "/v1/backup", nil, nil)
 	if err != nil {
 		return 0, err
 	}

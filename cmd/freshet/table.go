@@ -32,12 +32,13 @@ type row struct {
 	flags []option // of the request
 	one   []string // names of flags that exclude each other
 	// body completes the members of the request that the flags set, if they do not suffice.
-	body  func(a *remote, c *cobra.Command, args []string, body map[string]any) error
-	out   printer
-	run   func(a *remote, c *cobra.Command, args []string) error // in place of call
-	rows  []row
-	by    func(a *remote) *cobra.Command // a command that is no row
-	local string                         // what --json does in a command that talks to no server
+	body func(a *remote, c *cobra.Command, args []string, body map[string]any) error
+	out  printer
+	run  func(a *remote, c *cobra.Command, args []string) error // in place of call
+	rows []row
+	// conf is in place of call, too, and gets the flags of the configuration.
+	conf  func(a *remote, c *cobra.Command, s *config.Flags) error
+	local string // what --json does in a command that talks to no server
 }
 
 // An option is a flag that sets a member of the body, or a parameter of a GET or DELETE request.
@@ -93,10 +94,6 @@ func (a *remote) describe(c *cobra.Command, x row) {
 		c.Aliases = []string{x.alias}
 	}
 	for _, below := range x.rows {
-		if below.by != nil {
-			c.AddCommand(below.by(a))
-			continue
-		}
 		sub := &cobra.Command{}
 		a.describe(sub, below)
 		c.AddCommand(sub)
@@ -111,10 +108,17 @@ func (a *remote) describe(c *cobra.Command, x row) {
 	for _, names := range x.one {
 		c.MarkFlagsMutuallyExclusive(strings.Fields(names)...)
 	}
+	var s config.Flags
+	if x.conf != nil {
+		s.Register(c)
+	}
 	if x.rows == nil {
 		c.Args = arguments(x.use)
 		c.RunE = func(c *cobra.Command, args []string) error {
-			if x.run != nil {
+			switch {
+			case x.conf != nil:
+				return x.conf(a, c, &s)
+			case x.run != nil:
 				return x.run(a, c, args)
 			}
 			return a.sendEach(x, c, args)
