@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// BenchmarkOpen starts an engine beside others of the same cache. This is about
+// BenchmarkOpen starts an engine beside others. This is about
 // the cost of stopping a running query on an empty dataset.
 func BenchmarkOpen(b *testing.B) {
 	path := enginePath(b)
 	for b.Loop() {
-		e, err := Open(context.Background(), Options{Path: path, Cache: testCache()})
+		e, err := Open(context.Background(), Options{Path: path})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -31,7 +31,6 @@ import (
 // Options of Open.
 type Options struct {
 	Path   string       // engine file; "" = FindEngine("")
-	Cache  *Cache       // nil: a cache of its own in the user's cache directory
 	Logger *slog.Logger // nil = silent
 }
 
@@ -39,10 +38,8 @@ type Options struct {
 // concurrent use but runs one call at a time. Other calls wait as long as their
 // contexts allow.
 type Engine struct {
-	wasm     []byte
-	cache    *Cache
-	ownCache bool
-	log      *slog.Logger
+	program *program
+	log     *slog.Logger
 
 	exclusive chan struct{} // holds one token; its holder may use the following fields
 	current   *instance     // nil after a stop, until the rebuild
@@ -68,20 +65,16 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("read the engine: %w", err)
 	}
-	e := &Engine{wasm: wasm, cache: o.Cache, log: o.Logger, exclusive: make(chan struct{}, 1)}
+	e := &Engine{log: o.Logger, exclusive: make(chan struct{}, 1)}
 	e.newVersion()
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
-	if e.cache == nil {
-		e.ownCache = true
-		if e.cache, err = NewCache(""); err != nil {
-			e.log.Warn("engine starts slowly", "err", err)
-		}
-	}
 	started := time.Now()
-	if e.current, err = newInstance(ctx, wasm, e.cache); err != nil {
-		e.closeCache()
+	if e.program, err = compile(wasm, e.log); err == nil {
+		e.current, err = newInstance(ctx, e.program)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open the engine %s: %w", path, err)
 	}
 	e.log.Debug("engine started", "path", path, "took", time.Since(started))
@@ -105,13 +98,6 @@ func (e *Engine) Close() error {
 	e.journal = journal{}
 	e.exclusive <- struct{}{}
 	e.rebuilding.Wait()
-	return e.closeCache()
-}
-
-func (e *Engine) closeCache() error {
-	if e.ownCache {
-		return e.cache.Close()
-	}
 	return nil
 }
 
@@ -167,7 +153,7 @@ func (e *Engine) rebuild() error {
 		e.current = nil
 	}
 	ctx := context.Background()
-	i, err := newInstance(ctx, e.wasm, e.cache)
+	i, err := newInstance(ctx, e.program)
 	if err == nil {
 		if err = e.journal.replay(ctx, i); err != nil {
 			i.close()

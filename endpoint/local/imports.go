@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
-	"strings"
+	"maps"
 	"time"
 
-	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 )
 
@@ -18,82 +16,13 @@ const importModule = "./node_bg.js"
 // hostFunction reads its arguments from the stack and puts its result there.
 type hostFunction = func(context.Context, []uint64)
 
-// hostFunctions returns an implementation for every import of the pinned
-// release (npm oxigraph 0.5.11) by full name. The hashes in the names belong to
-// that release.
+// hostFunctions returns implementations of the imports by full name. The hashes in the names belong to the
+// engine's release.
 func (i *instance) hostFunctions() map[string]hostFunction {
-	all := map[string]hostFunction{}
-	for name, f := range i.values() {
-		all[name] = f
-	}
-	for name, f := range i.objects() {
-		all[name] = f
-	}
-	for name, f := range i.surroundings() {
-		all[name] = f
-	}
-	for _, name := range unusedImports {
-		all[name] = func(context.Context, []uint64) {
-			panic(fmt.Errorf("the engine called %s, which is not supported", name))
-		}
-	}
+	all := i.values()
+	maps.Copy(all, i.objects())
+	maps.Copy(all, i.surroundings())
 	return all
-}
-
-// unusedImports serve the engine's JavaScript objects and promises, which are
-// never requested: results are always serialised, and loads are synchronous.
-var unusedImports = []string{
-	"__wbg__wbg_cb_unref_33c39e13d73b25f6",
-	"__wbg_asyncparseriterator_new",
-	"__wbg_blanknode_new",
-	"__wbg_call_5575218572ead796",
-	"__wbg_defaultgraph_new",
-	"__wbg_literal_new",
-	"__wbg_namednode_new",
-	"__wbg_new_227d7c05414eb861",
-	"__wbg_new_3444eb7412549f0b",
-	"__wbg_new_36e147a8ced3c6e0",
-	"__wbg_new_typed_00a409eb4ec4f2d9",
-	"__wbg_parseriterator_new",
-	"__wbg_parseriteratorresult_new",
-	"__wbg_push_f724b5db8acf89d2",
-	"__wbg_quad_new",
-	"__wbg_queueMicrotask_1c9b3800e321a967",
-	"__wbg_queueMicrotask_311744e534a929a3",
-	"__wbg_resolve_d82363d90af6928a",
-	"__wbg_set_4564f7dc44fcb0c9",
-	"__wbg_set_9a1d61e17de7054c",
-	"__wbg_then_05edfc8a4fea5106",
-	"__wbg_then_591b6b3a75ee817a",
-	"__wbg_variable_new",
-	"__wbindgen_cast_0000000000000001",
-	"__wbindgen_cast_0000000000000002",
-	"__wbindgen_cast_0000000000000004",
-}
-
-// checkImports compares the module's imports with the functions of this
-// package. Any difference means another release, whose undocumented contract
-// may differ too.
-func checkImports(compiled wazero.CompiledModule) error {
-	known := (&instance{}).hostFunctions()
-	var strange, missing []string
-	for _, d := range compiled.ImportedFunctions() {
-		module, name, _ := d.Import()
-		if _, ok := known[name]; !ok || module != importModule {
-			strange = append(strange, module+" "+name)
-		}
-		delete(known, name)
-	}
-	for name := range known {
-		missing = append(missing, name)
-	}
-	if len(strange)+len(missing) == 0 {
-		return nil
-	}
-	slices.Sort(strange)
-	slices.Sort(missing)
-	return fmt.Errorf("%w (npm oxigraph 0.5.11, file node_bg.wasm; run \"make deps\"): unknown imports [%s], absent imports [%s]",
-		ErrEngineVersion, strings.Join(strange, ", "), strings.Join(missing, ", "))
 }
 
 // values are the tests and conversions of JavaScript values.

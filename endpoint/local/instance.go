@@ -32,7 +32,7 @@ func (i *instance) healthy() bool { return !i.broken && !i.module.IsClosed() }
 // errBroken reports that the instance must be discarded.
 var errBroken = errors.New("the engine stopped")
 
-func newInstance(ctx context.Context, wasm []byte, cache *Cache) (_ *instance, err error) {
+func newInstance(ctx context.Context, p *program) (_ *instance, err error) {
 	i := &instance{functions: map[string]api.Function{}, glue: newGlue()}
 	i.host = i.hostFunctions()
 	defer func() {
@@ -40,7 +40,7 @@ func newInstance(ctx context.Context, wasm []byte, cache *Cache) (_ *instance, e
 			i.close()
 		}
 	}()
-	if err := i.start(ctx, wasm, cache); err != nil {
+	if err := i.start(ctx, p); err != nil {
 		return nil, err
 	}
 	results, err := i.call(ctx, "store_new", refUndefined)
@@ -56,13 +56,10 @@ func newInstance(ctx context.Context, wasm []byte, cache *Cache) (_ *instance, e
 
 // start instantiates the engine's module and the table helper's. Neither has a
 // name in the runtime, which they share with other instances.
-func (i *instance) start(ctx context.Context, wasm []byte, cache *Cache) (err error) {
-	if err := cache.compile(wasm); err != nil {
-		return err
-	}
+func (i *instance) start(ctx context.Context, p *program) (err error) {
 	config := wazero.NewModuleConfig().WithStartFunctions().WithName("")
-	if i.module, err = cache.runtime.InstantiateModule(i.memory.reserveMemory(context.WithValue(ctx, instanceKey{}, i)),
-		cache.engine, config); err != nil {
+	if i.module, err = p.runtime.InstantiateModule(i.memory.reserveMemory(context.WithValue(ctx, instanceKey{}, i)),
+		p.engine, config); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
 	own := experimental.WithImportResolver(ctx, func(name string) api.Module {
@@ -71,7 +68,7 @@ func (i *instance) start(ctx context.Context, wasm []byte, cache *Cache) (err er
 		}
 		return nil
 	})
-	if i.table, err = cache.runtime.InstantiateModule(own, cache.table, config); err != nil {
+	if i.table, err = p.runtime.InstantiateModule(own, p.table, config); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
 	_, err = i.call(ctx, "__wbindgen_start")

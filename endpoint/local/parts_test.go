@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/freshet/freshet/scheduler/schedulertest/leak"
@@ -34,12 +33,6 @@ func testData(t testing.TB, name string) string {
 	return filepath.Join(root, name)
 }
 
-// The engines of the tests share one cache, as those of one process should.
-var testCache = sync.OnceValue(func() *Cache {
-	cache, _ := NewCache("")
-	return cache
-})
-
 func enginePath(t testing.TB) string {
 	t.Helper()
 	path, err := FindEngine("")
@@ -51,7 +44,7 @@ func enginePath(t testing.TB) string {
 
 func openEngine(t testing.TB) *Engine {
 	t.Helper()
-	e, err := Open(context.Background(), Options{Path: enginePath(t), Cache: testCache()})
+	e, err := Open(context.Background(), Options{Path: enginePath(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func TestQueriesAreDifferent(t *testing.T) {
 	}
 }
 
-func openEngine(t *testing.T, cache *local.Cache) *local.Engine {
+func openEngine(t *testing.T) *local.Engine {
 	t.Helper()
 	path, err := local.FindEngine("")
 	if err != nil {
@@ -136,7 +136,7 @@ func openEngine(t *testing.T, cache *local.Cache) *local.Engine {
 		}
 		t.Skip(`SKIP-PART engine: run "make deps"`)
 	}
-	e, err := local.Open(context.Background(), local.Options{Path: path, Cache: cache})
+	e, err := local.Open(context.Background(), local.Options{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,10 +173,8 @@ func answer(t *testing.T, e *local.Engine, q city.Query) string {
 // changes and one that loaded the same data in another order agree. And their
 // answers change.
 func TestLongQueriesAgainstTheEngine(t *testing.T) {
-	cache, _ := local.NewCache("")
-	t.Cleanup(func() { _ = cache.Close() })
 	const seed, steps = 1, 45
-	c, e := city.New(seed), openEngine(t, cache)
+	c, e := city.New(seed), openEngine(t)
 	ctx := context.Background()
 	if err := e.Load(ctx, strings.NewReader(string(c.Base())), "nt"); err != nil {
 		t.Fatal(err)
@@ -230,7 +228,7 @@ func TestLongQueriesAgainstTheEngine(t *testing.T) {
 	}
 	slices.Sort(dump)
 	slices.Reverse(dump)
-	other := openEngine(t, cache)
+	other := openEngine(t)
 	if err := other.Load(ctx, strings.NewReader(strings.Join(dump, "\n")), "nq"); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +269,7 @@ func TestWriteDir(t *testing.T) {
 		t.Errorf("from %s to %s", list[0].Name, list[steps-1].Name)
 	}
 	// The data applied from the files equal the result of the steps.
-	e := openEngine(t, nil)
+	e := openEngine(t)
 	ctx := context.Background()
 	if err := e.LoadFile(ctx, filepath.Join(dir, "base.nt.gz")); err != nil {
 		t.Fatal(err)
