@@ -167,9 +167,6 @@ func rebuildNode(a *remote, c *cobra.Command, s *config.Flags) error {
 // namesServer reports whether the caller names a server.
 func namesServer(a *remote) bool { return a.server != "" || a.w.Getenv("FRESHET_SERVER") != "" }
 
-// memberWait bounds how long rebuild waits for a node that it may copy.
-const memberWait = 5 * time.Second
-
 // rebuildFrom sets the server that the node of a configuration copies, and returns its state: that
 // which the caller names, or else the one of cluster.api that has applied most.
 func rebuildFrom(ctx context.Context, a *remote, c *config.Cluster) (from registry.ClusterStatus, err error) {
@@ -179,7 +176,7 @@ func rebuildFrom(ctx context.Context, a *remote, c *config.Cluster) (from regist
 		servers = slices.Sorted(maps.Values(c.API))
 	}
 	for _, a.server = range servers {
-		bound, cancel := context.WithTimeout(ctx, memberWait)
+		bound, cancel := context.WithTimeout(ctx, 5*time.Second) // for a node
 		s, e := a.clusterState(bound)
 		cancel()
 		switch {

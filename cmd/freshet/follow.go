@@ -86,25 +86,25 @@ func (f follower) read(arg string) (string, error) {
 }
 
 func (f follower) run(ctx context.Context) error {
-	if f.listen == "" {
-		err := f.do(ctx, http.MethodGet, "/v1/endpoints", nil, nil)
-		var e *cli.ExitError
-		if !errors.As(err, &e) || e.Code != cli.ExitUnreachable || f.server != "" || f.w.Getenv("FRESHET_SERVER") != "" {
-			if err != nil {
-				return err
-			}
-			if err = f.follow(ctx); !noContact(err) {
-				return err
-			}
-			if f.server != "" || f.w.Getenv("FRESHET_SERVER") != "" || f.contact == "" {
-				return fmt.Errorf("%w\nor follow with a server of its own: --listen 127.0.0.1:0 --contact mailto:you@example.org", err)
-			}
-			fmt.Fprintf(f.w.Stderr, "the server at %s has no contact, so this command starts a server of its own\n", f.base())
-			f.listen = "127.0.0.1:0"
-			return f.alone(ctx)
-		}
-		f.listen = "127.0.0.1:8080"
+	if f.listen != "" {
+		return f.alone(ctx)
 	}
+	err, named := f.do(ctx, http.MethodGet, "/v1/endpoints", nil, nil), namesServer(f.remote)
+	if e, failed := errors.AsType[*cli.ExitError](err); failed && e.Code == cli.ExitUnreachable && !named {
+		f.listen = "127.0.0.1:8080"
+		return f.alone(ctx)
+	}
+	if err == nil {
+		err = f.follow(ctx)
+	}
+	switch {
+	case !noContact(err):
+		return err
+	case named || f.contact == "":
+		return fmt.Errorf("%w\nor follow with a server of its own: --listen 127.0.0.1:0 --contact mailto:you@example.org", err)
+	}
+	fmt.Fprintf(f.w.Stderr, "the server at %s has no contact, so this command starts a server of its own\n", f.base())
+	f.listen = "127.0.0.1:0"
 	return f.alone(ctx)
 }
 
