@@ -62,30 +62,3 @@ func (s *Server) Wait() error {
 	<-s.done
 	return s.err
 }
-
-// RunEvery calls apply at once and then at the given interval until ctx ends,
-// when it returns nil, or until apply fails, when it returns that error. If
-// apply takes longer than the interval, the next call follows at once.
-func RunEvery(ctx context.Context, every time.Duration, apply func() error) error {
-	if every <= 0 {
-		return fmt.Errorf("run every %v: the interval must be positive", every)
-	}
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err := apply(); err != nil {
-			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-				return nil
-			}
-			return err
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}

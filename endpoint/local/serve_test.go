@@ -2,36 +2,9 @@ package local
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"testing"
-	"time"
-
-	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
-
-func TestPlay(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
-		defer cancel()
-		var at []time.Duration
-		begin := time.Now()
-		err := RunEvery(ctx, 10*time.Second, func() error {
-			at = append(at, time.Since(begin))
-			return nil
-		})
-		if err != nil || len(at) != 4 || at[0] != 0 || at[3] != 30*time.Second {
-			t.Errorf("applied at %v, %v", at, err)
-		}
-		full := errors.New("no more")
-		if err := RunEvery(t.Context(), time.Second, func() error { return full }); !errors.Is(err, full) {
-			t.Errorf("got %v", err)
-		}
-		if err := RunEvery(t.Context(), 0, func() error { return nil }); err == nil {
-			t.Error("an interval of 0 is taken")
-		}
-	})
-}
 
 func TestListenEndsWithItsContext(t *testing.T) {
 	e := openEngine(t)

@@ -181,7 +181,7 @@ func (p *parser) constructed(t *Template, template *sparql.Group) {
 
 // created returns a term of the template of a CONSTRUCT.
 func (p *parser) created(i int) part {
-	c := p.list[i]
+	c := &p.list[i]
 	if slot, ok := p.slots[c.text]; ok {
 		c.param = slot
 	}
@@ -191,5 +191,5 @@ func (p *parser) created(i int) part {
 	case c.kind == sparql.Name:
 		p.refuse(Dialect, "unexpected "+c.text+" in the template of CONSTRUCT")
 	}
-	return c
+	return *c
 }

@@ -79,6 +79,10 @@ func Text(a *sparql.Analysis) string {
 	if _, _, err := p.parse(a); err != nil {
 		return ""
 	}
+	return p.text()
+}
+
+func (p *parser) text() string {
 	words := make([]string, len(p.list))
 	for i, x := range p.list {
 		if words[i] = x.text; x.param >= 0 {
@@ -179,7 +183,8 @@ func (p *parser) query(a *sparql.Analysis, tree *sparql.Tree) *Template {
 	} else if len(t.groupBy)+len(t.having)+len(t.orderBy) > 0 {
 		p.refuse(Modifiers, "")
 	}
-	t.ID = t.identify()
+	digest := sha256.Sum256([]byte(p.text()))
+	t.ID = "t_" + hex.EncodeToString(digest[:8])
 	return t
 }
 
@@ -221,33 +226,4 @@ func (p *parser) settle(bound binding) {
 		}
 		p.list[i].param = slot
 	}
-}
-
-// identify digests everything that two members must have in common.
-func (t *Template) identify() string {
-	h := sha256.New()
-	write := func(s string) {
-		h.Write([]byte(s))
-		h.Write([]byte{0})
-	}
-	list := func(parts []part) {
-		for _, p := range parts {
-			if p.param < 0 {
-				write(p.text)
-			} else {
-				write("\x01" + strconv.Itoa(p.param))
-			}
-		}
-		write("\x02")
-	}
-	write(string(t.Form))
-	write(strconv.FormatBool(t.distinct))
-	for _, parts := range [][]part{t.projection, t.dataset, t.pattern, t.groupBy, t.having, t.orderBy} {
-		list(parts)
-	}
-	for _, triple := range t.triples {
-		list(triple[:])
-	}
-	write(strings.Join(t.Vars, " "))
-	return "t_" + hex.EncodeToString(h.Sum(nil)[:8])
 }

@@ -170,21 +170,19 @@ func (d demo) config(urls map[string]string) (*config.Config, func(), error) {
 
 // live changes the data of the city.
 func (d demo) live(ctx context.Context, town *city.City, e *local.Engine) error {
-	n := 0
-	return local.RunEvery(ctx, d.every, func() error {
-		if n++; d.changesets > 0 && n > d.changesets {
-			return nil
+	for n := 0; d.changesets == 0 || n < d.changesets; n++ {
+		if removed, added := town.Next(); len(removed)+len(added) > 0 {
+			if err := e.Update(ctx, city.Update(removed, added)); err != nil && ctx.Err() == nil {
+				return err
+			}
 		}
-		removed, added := town.Next()
-		if len(removed)+len(added) == 0 {
+		select {
+		case <-ctx.Done():
 			return nil
+		case <-time.After(d.every):
 		}
-		err := e.Update(ctx, city.Update(removed, added))
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
-	})
+	}
+	return nil
 }
 
 // print follows all changes and prints a line for each.
