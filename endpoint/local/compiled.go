@@ -54,7 +54,8 @@ func compile(wasm []byte, log *slog.Logger) (_ *program, err error) {
 	if err != nil {
 		log.Warn("engine starts slowly, because its compiled code cannot be kept", "err", err)
 	}
-	p := &program{runtime: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCloseOnContextDone(true).WithCompilationCache(cache))}
+	p := &program{runtime: wazero.NewRuntimeWithConfig(ctx,
+		wazero.NewRuntimeConfig().WithCloseOnContextDone(true).WithCompilationCache(cache))}
 	if err = p.link(ctx, wasm); err != nil {
 		return nil, errors.Join(err, p.runtime.Close(ctx))
 	}
