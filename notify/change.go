@@ -60,56 +60,56 @@ func appendChange(b []byte, c *registry.Change, f Format) []byte {
 	d := c.Delta
 	b = append(b, `"query":`...)
 	b = appendJSON(b, c.Query)
-	b = AppendMember(b, "epoch", c.Epoch)
-	b = AppendMember(b, "prev", c.Prev)
-	b = AppendMember(b, "seq", c.Seq)
-	b = AppendMember(b, "offset", c.Offset)
-	b = AppendMember(b, "time", c.Time)
-	b = AppendMember(b, "checked_at", c.CheckedAt)
-	b = AppendMember(b, "slot", c.Slot)
-	b = AppendMember(b, "form", string(d.Form))
+	b = appendMember(b, "epoch", c.Epoch)
+	b = appendMember(b, "prev", c.Prev)
+	b = appendMember(b, "seq", c.Seq)
+	b = appendMember(b, "offset", c.Offset)
+	b = appendMember(b, "time", c.Time)
+	b = appendMember(b, "checked_at", c.CheckedAt)
+	b = appendMember(b, "slot", c.Slot)
+	b = appendMember(b, "form", string(d.Form))
 	if c.Baseline || d.Baseline {
 		b = append(b, `,"baseline":true,"jaccard":null`...)
 	} else {
-		b = AppendMember(b, "jaccard", d.Jaccard)
+		b = appendMember(b, "jaccard", d.Jaccard)
 	}
 	if f.Filtered {
 		b = append(b, `,"filtered":true`...)
 	} else {
-		b = AppendMember(b, "hash", d.NewHash)
-		b = AppendMember(b, "previous_hash", orNull(d.OldHash))
+		b = appendMember(b, "hash", d.NewHash)
+		b = appendMember(b, "previous_hash", orNull(d.OldHash))
 	}
 	if len(c.Edits) > 0 {
-		b = AppendMember(b, "edits", c.Edits)
+		b = appendMember(b, "edits", c.Edits)
 	}
 	if f.Summary {
-		b = AppendMember(b, "summary", watch.InWords(d, nil, watch.Plain).Short())
+		b = appendMember(b, "summary", watch.InWords(d, nil, watch.Plain).Short())
 	}
 	if d.Form == diff.Ask {
 		return appendAsk(b, c)
 	}
 	if f.TooLarge(d) {
 		b = append(b, `,"truncated":true`...)
-		b = AppendMember(b, "added_count", len(d.Added))
-		b = AppendMember(b, "removed_count", len(d.Removed))
-		return AppendMember(b, "results", f.ResultsURL(c.Query))
+		b = appendMember(b, "added_count", len(d.Added))
+		b = appendMember(b, "removed_count", len(d.Removed))
+		return appendMember(b, "results", f.ResultsURL(c.Query))
 	}
 	b = slices.Grow(b, int(cursor.DeltaSize(d))+256)
 	b = diff.AppendRowsJSON(append(b, `,"added":`...), d.Form, d.Vars, d.Added)
 	b = diff.AppendRowsJSON(append(b, `,"removed":`...), d.Form, d.OldVars, d.Removed)
 	if d.Ordered {
-		b = AppendMember(b, "added_at", indices(d.AddedAt))
-		b = AppendMember(b, "removed_at", indices(d.RemovedAt))
+		b = appendMember(b, "added_at", indices(d.AddedAt))
+		b = appendMember(b, "removed_at", indices(d.RemovedAt))
 	}
 	return b
 }
 
 func appendAsk(b []byte, c *registry.Change) []byte {
-	b = AppendMember(b, "boolean", c.Delta.Boolean)
+	b = appendMember(b, "boolean", c.Delta.Boolean)
 	if c.Baseline || c.Delta.Baseline {
 		return append(b, `,"previous":null`...)
 	}
-	return AppendMember(b, "previous", c.Delta.Previous)
+	return appendMember(b, "previous", c.Delta.Previous)
 }
 
 // indices returns at, or an empty list for nil: an ordered change always has indices.

@@ -43,8 +43,8 @@ func frameless(fields ...field) []byte {
 	return append(b, '}')
 }
 
-// AppendMember appends a member to an object that has some.
-func AppendMember(b []byte, name string, value any) []byte {
+// appendMember appends a member to an object that has some.
+func appendMember(b []byte, name string, value any) []byte {
 	b = append(b, ',', '"')
 	b = append(b, name...)
 	b = append(b, '"', ':')

@@ -130,36 +130,17 @@ func (s *Server) OpenChange(ev *StreamEvent) (*Body, error) {
 	return &Body{body, func() *Document { return s.changeDocument(key, filter, body) }}, nil
 }
 
-// A Part is a range of the rows of a result.
-type Part struct {
-	To   int // the first row after it
-	Last bool
-	Size int // in bytes, about
-	json func() []byte
-	open func() (*Document, error)
-}
-
-// JSON encodes the rows.
-func (p *Part) JSON() []byte { return p.json() }
-
-// Open opens the rows as a document, which all followers share.
-func (p *Part) Open() (*Document, error) { return p.open() }
-
-// Release drops the rows. A consumer calls it before it waits.
-func (p *Part) Release() { p.json, p.open = nil, nil }
-
-// OpenPart returns the rows of a result from one on, of about size bytes. The error is ErrMoved if
-// the query has another result by now and the old one is not kept.
-func (s *Server) OpenPart(query string, at registry.Position, f *cursor.Filter, from, size int) (*Part, error) {
+// OpenPart returns the rows of a result from one on, of about size bytes, and which one follows them; last says that
+// there is none. The error is ErrMoved if the query has another result by now and the old one is not kept.
+func (s *Server) OpenPart(query string, at registry.Position, f *cursor.Filter, from, size int) (doc *Document, to int, last bool,
+	err error) {
 	rows, err := s.table(query, at, f)
 	if err != nil {
-		return nil, err
+		return nil, 0, false, err
 	}
-	to, last := rows.split(from, size)
-	return &Part{To: to, Last: last, Size: rows.size(from, to), json: func() []byte { return rows.json(from, to) },
-		open: func() (*Document, error) {
-			return s.openRows(query, at, f, rows, fmt.Sprintf("rows %d to %d ", from, to), from, to)
-		}}, nil
+	to, last = rows.split(from, size)
+	doc, err = s.openRows(query, at, f, rows, fmt.Sprintf("rows %d to %d ", from, to), from, to)
+	return doc, to, last, err
 }
 
 // openRows opens a range of the rows of a result. as names the encoding.

@@ -33,7 +33,6 @@ type Conn struct {
 
 	ctx    context.Context // ends with the connection, its cause is why
 	cancel context.CancelCauseFunc
-	over   sync.Once
 	read   chan struct{} // closed when nothing more is read
 
 	mu       sync.Mutex // guards what follows
@@ -82,7 +81,8 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way
 		limiter: rate.NewLimiter(rate.Limit(s.opts.Limits.Rate), s.opts.Limits.Burst)}
 	c.wire.most = 2 * s.opts.Limits.Message
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.out = gathering{wire: c.wire, ctx: c.ctx, pool: &s.buffers, fail: c.end}
+	context.AfterFunc(c.ctx, c.finish)
+	c.out = gathering{wire: c.wire, ctx: c.ctx, pool: &s.buffers, fail: c.cancel}
 	c.protocol = speak(c)
 	go c.serve(s.rejection(r, ws.Subprotocol() == subprotocol, subprotocol, place.Refused))
 }
@@ -131,7 +131,7 @@ func (c *Conn) serve(rejection error) {
 	for err == nil {
 		err = c.receive()
 	}
-	c.end(err)
+	c.cancel(err)
 	io.Copy(io.Discard, c.wire) // what the client still sends
 	close(c.read)
 }
@@ -172,7 +172,7 @@ func (c *Conn) Write(frame []byte) error {
 // it may wait for the client.
 func (c *Conn) WriteDocument(before []byte, doc *notify.Document, after []byte) error {
 	if err := c.out.document(before, doc, after); err != nil {
-		c.end(err)
+		c.cancel(err)
 	}
 	return context.Cause(c.ctx)
 }
@@ -200,7 +200,7 @@ func (c *Conn) beat() {
 	c.mu.Unlock()
 	next, err := c.protocol.Beat(now, check)
 	if err != nil {
-		c.end(err)
+		c.cancel(err)
 		return
 	}
 	if ping && c.ctx.Err() == nil {
@@ -230,21 +230,14 @@ func (c *Conn) Recheck() {
 }
 
 // Drain implements notify.Connection.
-func (c *Conn) Drain() { c.end(Close(CloseDraining, "server is going down")) }
+func (c *Conn) Drain() { c.cancel(Close(CloseDraining, "server is going down")) }
 
 // Cut implements notify.Connection.
 func (c *Conn) Cut() { c.wire.Close() }
 
-// end ends the connection. It does not wait.
-func (c *Conn) end(err error) {
-	c.over.Do(func() {
-		c.cancel(err)
-		go c.finish(err)
-	})
-}
-
 // finish sends a close frame after what was gathered, if there is one to send.
-func (c *Conn) finish(end error) {
+func (c *Conn) finish() {
+	end := context.Cause(c.ctx)
 	c.mu.Lock()
 	c.timer.Stop()
 	c.mu.Unlock()

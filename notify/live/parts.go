@@ -1,15 +1,11 @@
 package live
 
 import (
-	"encoding/json"
+	"time"
 
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
 )
-
-// smallPart is the size in bytes up to which each connection encodes the rows of a part
-// itself. Larger parts are shared, so that a client that does not read holds none.
-const smallPart = 4 << 10
 
 // snapshot sends a result, after subscribed where it is a beginning. If a newer result
 // replaces it meanwhile, the error is notify.ErrMoved. That one is then sent from its part 1, which
@@ -31,68 +27,43 @@ func (sub *subscription) snapshot(ev *notify.StreamEvent) error {
 }
 
 // parts sends a result as one message or as parts in order. Each part is a complete document
-// of some of the rows, and the last one is marked. Between two parts only the place in the
-// result is held.
+// of some of the rows, and the last one is marked. All followers share it, so a client that does
+// not read holds none, and between two parts only the place in the result is held.
 func (sub *subscription) parts(st *registry.Status) error {
 	for n, from := 1, 0; ; n++ {
-		part, err := sub.c.srv.hub.OpenPart(sub.follows, st.Position, sub.options.Filter, from, sub.c.srv.opts.Limits.Part)
-		if err != nil {
-			return err
+		doc, to, last, err := sub.c.srv.hub.OpenPart(sub.follows, st.Position, sub.options.Filter, from, sub.c.srv.opts.Limits.Part)
+		if err == nil {
+			err = sub.c.out.document(sub.head(st, n, last), doc, endOfMessage)
 		}
-		from = part.To
-		if err := sub.part(st, part, n); err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if part.Last {
+		case last:
 			sub.sent(st.Position.Seq)
 			return nil
-		}
-		if sub.ctx.Err() != nil {
+		case sub.ctx.Err() != nil:
 			return errGone
 		}
+		from = to
 	}
 }
 
-func (sub *subscription) part(st *registry.Status, part *notify.Part, n int) error {
-	head, out := sub.head(st, part, n), &sub.c.out
-	if part.Size <= smallPart && !out.full() {
-		out.add(appendMember(head, "results", json.RawMessage(part.JSON())), endOfMessage)
-		return nil
-	}
-	doc, err := part.Open()
-	if err != nil {
-		return err
-	}
-	part.Release()
-	return out.document(append(head, `,"results":`...), doc, endOfMessage)
-}
-
-// head returns the members before the rows of a part.
-func (sub *subscription) head(st *registry.Status, part *notify.Part, n int) []byte {
-	b := appendMember([]byte(`{"type":"snapshot"`), "id", sub.id)
-	b = appendMember(b, "epoch", st.Position.Epoch)
-	b = appendMember(b, "seq", st.Position.Seq)
-	b = appendMember(b, "time", st.ChangedAt)
-	b = appendMember(b, "checked_at", st.CheckedAt)
+// head returns a part up to its rows.
+func (sub *subscription) head(st *registry.Status, n int, last bool) []byte {
+	var proved time.Time
 	if n == 1 {
-		if until := sub.c.srv.hub.Proved(sub.follows, st.Position); !until.IsZero() {
-			b = appendMember(b, "proved", until)
-		}
+		proved = sub.c.srv.hub.Proved(sub.follows, st.Position)
 	}
-	b = appendMember(b, "form", string(sub.form))
-	if sub.ordered {
-		b = append(b, `,"ordered":true`...)
+	hash, filtered, part := st.Hash, !sub.options.Filter.All(), any(nil)
+	if filtered {
+		hash = ""
 	}
-	if !sub.options.Filter.All() {
-		b = append(b, `,"filtered":true`...)
-	} else {
-		b = appendMember(b, "hash", st.Hash)
+	if n > 1 || !last {
+		part = n
 	}
-	if n > 1 || !part.Last {
-		b = appendMember(b, "part", n)
-		if part.Last {
-			b = append(b, `,"last":true`...)
-		}
-	}
-	return b
+	b := frame("snapshot", member("id", sub.id), member("epoch", st.Position.Epoch), member("seq", st.Position.Seq),
+		member("time", st.ChangedAt), member("checked_at", st.CheckedAt), member("proved", timeOrNil(proved)),
+		member("form", string(sub.form)), member("ordered", orNil(sub.ordered)), member("filtered", orNil(filtered)),
+		member("hash", hash), member("part", part), member("last", orNil(last && n > 1)))
+	return append(b[:len(b)-1], `,"results":`...)
 }

@@ -67,11 +67,10 @@ var errElsewhere = &closing{CloseElsewhere, "not available at this node: connect
 
 // The forms of messages.
 var (
-	member       = notify.Member
-	frame        = notify.Message
-	appendMember = notify.AppendMember
-	orNil        = notify.OrNil
-	timeOrNil    = notify.TimeOrNil
+	member    = notify.Member
+	frame     = notify.Message
+	orNil     = notify.OrNil
+	timeOrNil = notify.TimeOrNil
 )
 
 type field = notify.Field

@@ -112,7 +112,7 @@ func (sub *subscription) run() {
 	case reason != "":
 		sub.c.out.add(frame("complete", member("id", sub.id), member("reason", reason)))
 	default:
-		sub.c.end(err)
+		sub.c.cancel(err)
 	}
 }
 
