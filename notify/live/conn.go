@@ -129,7 +129,12 @@ func (c *Conn) serve(rejection error) {
 	c.place.Join(c)
 	err := rejection
 	for err == nil {
-		err = c.receive()
+		c.wire.alive()
+		if err = c.wire.await(); err == nil {
+			err = c.receive()
+		} else {
+			err = readError(err)
+		}
 	}
 	c.cancel(err)
 	io.Copy(io.Discard, c.wire) // what the client still sends
@@ -138,7 +143,6 @@ func (c *Conn) serve(rejection error) {
 
 // receive handles one message. Its error ends the connection.
 func (c *Conn) receive() error {
-	c.wire.alive()
 	frame, err := readFrame(c.ws)
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)

@@ -29,7 +29,6 @@ type Server struct {
 // New returns a server of connections that end with a hub.
 func New(hub *notify.Server) *Server {
 	return &Server{hub: hub, opts: hub.Options(), buffers: sync.Pool{New: func() any { return new([]byte) }}, up: websocket.Upgrader{
-		ReadBufferSize:  288, // larger frames are read past it
 		WriteBufferSize: 4096,
 		WriteBufferPool: &sync.Pool{},
 		CheckOrigin:     func(*http.Request) bool { return true }, // Accept answers with a close code

@@ -19,6 +19,7 @@ import (
 // again for the rest of the frame, so that a close code can follow and be read.
 type wire struct {
 	net.Conn
+	in     *bufio.Reader // what has been read and not been used yet
 	timing *notify.Timing
 	onSlow func()        // called once when slow is set
 	slow   atomic.Bool   // a write was blocked for the timeout
@@ -36,7 +37,9 @@ type wire struct {
 const lag = loan.Lag
 
 func newWire(c net.Conn, t *notify.Timing, onSlow func()) *wire {
-	return &wire{Conn: c, timing: t, onSlow: onSlow}
+	w := &wire{Conn: c, timing: t, onSlow: onSlow}
+	w.in = bufio.NewReaderSize(w, 288) // larger frames are read past it; the library accepts none of 256 bytes or less
+	return w
 }
 
 // errFrames reports that a message consists of many frames with hardly any content, which the library does not bound.
@@ -103,6 +106,12 @@ func (w *wire) piece(p []byte) (int, error) {
 	return n + m, err
 }
 
+// await waits until the client sends something, on a smaller stack than the library does.
+func (w *wire) await() error {
+	_, err := w.in.Peek(1)
+	return err
+}
+
 // alive extends the read deadline, and the number of bytes that may come until the next call.
 func (w *wire) alive() {
 	w.left = w.most
@@ -129,5 +138,8 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	h.wire = newWire(c, h.timing, h.onSlow)
+	if rw.Reader.Buffered() == 0 { // otherwise the upgrader refuses
+		rw.Reader = h.wire.in
+	}
 	return h.wire, rw, nil
 }
