@@ -43,19 +43,19 @@ var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // A request is any message of a client. Type says which fields apply.
 type request struct {
-	Type    string             `json:"type"`
-	ID      string             `json:"id"`
-	Token   string             `json:"token"`
-	Client  string             `json:"client"`
-	Query   json.RawMessage    `json:"query"` // id or name, or {endpoint, sparql}
-	text                       // the same without the object around it
-	Profile json.RawMessage    `json:"profile"`
-	Mode    string             `json:"mode"`
-	Resume  *resume            `json:"resume"`
-	Rate    *registry.Duration `json:"rate"`
-	Filter  json.RawMessage    `json:"filter"`
-	Seq     *uint64            `json:"seq"`
-	Payload json.RawMessage    `json:"payload"`
+	Type    string           `json:"type"`
+	ID      string           `json:"id"`
+	Token   string           `json:"token"`
+	Client  string           `json:"client"`
+	Query   json.RawMessage  `json:"query"` // id or name, or {endpoint, sparql}
+	text                     // the same without the object around it
+	Profile json.RawMessage  `json:"profile"`
+	Mode    string           `json:"mode"`
+	Resume  *resume          `json:"resume"`
+	Rate    *json.RawMessage `json:"rate"`
+	Filter  json.RawMessage  `json:"filter"`
+	Seq     *uint64          `json:"seq"`
+	Payload json.RawMessage  `json:"payload"`
 }
 
 type resume struct {
@@ -98,23 +98,14 @@ func badParams(format string, args ...any) error {
 
 // parseRequest decodes one frame. The error is a *closing if the frame is not a JSON
 // object with a type, and a *refusal if a field has the wrong type; the request then
-// has the id if it could be read.
-func parseRequest(frame []byte) (request, error) {
-	var kind struct {
-		Type *string `json:"type"`
-	}
-	if err := json.Unmarshal(frame, &kind); err != nil || kind.Type == nil {
-		return request{}, &closing{CloseMalformed, "not a JSON object with a string \"type\""}
-	}
-	var r request
-	if err := json.Unmarshal(frame, &r); err != nil {
-		var id struct {
-			ID any `json:"id"`
-		}
-		_ = json.Unmarshal(frame, &id)
-		r = request{Type: *kind.Type}
-		r.ID, _ = id.ID.(string)
-		return r, badParams("%s: %v", *kind.Type, err)
+// has the other fields.
+func parseRequest(frame []byte) (r request, err error) {
+	err = json.Unmarshal(frame, &r)
+	switch wrong := (*json.UnmarshalTypeError)(nil); {
+	case r.Type == "" || err != nil && !errors.As(err, &wrong):
+		return r, &closing{CloseMalformed, "not a JSON object with a string \"type\""}
+	case err != nil:
+		return r, badParams("%s: %v", r.Type, err)
 	}
 	return r, nil
 }
@@ -160,10 +151,14 @@ func (r *request) snapshotMode() (bool, error) {
 }
 
 func (r *request) rate() (time.Duration, error) {
+	var d registry.Duration
 	if r.Rate == nil {
 		return 0, nil
 	}
-	if d := time.Duration(*r.Rate); d <= cursor.MaxRate {
+	if err := json.Unmarshal(*r.Rate, &d); err != nil {
+		return 0, badParams("%s: %v", r.Type, err)
+	}
+	if d := time.Duration(d); d <= cursor.MaxRate {
 		return d, nil
 	}
 	return 0, badParams("rate must be at most %s", cursor.MaxRate)
