@@ -131,7 +131,7 @@ func (h *recordingSource) load(ctx context.Context) error {
 	if !h.remote {
 		return h.local.LoadFile(ctx, h.base)
 	}
-	return h.send(ctx, local.Changeset{Name: "the base", Added: h.base})
+	return h.send(ctx, local.Changeset{Name: "the base", Files: map[string]string{"added": h.base}})
 }
 
 // reload makes the dataset from the base again. A recording that begins does not delete
@@ -188,7 +188,7 @@ const triplesPerRequest = 500
 
 // send applies a changeset over the network.
 func (h *recordingSource) send(ctx context.Context, c local.Changeset) error {
-	updates, _, err := c.Updates(h.graph, triplesPerRequest)
+	updates, err := c.Updates(h.graph, triplesPerRequest)
 	if err != nil {
 		return err
 	}

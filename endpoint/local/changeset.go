@@ -13,14 +13,11 @@ import (
 )
 
 // Changeset is one step of a dataset's history in the layout of DBpedia Live:
-// up to four N-Triples files, each plain or .gz. An absent file has no path.
-// They are applied in the order of the fields.
+// up to four N-Triples files, each plain or .gz. They are applied in the order
+// clear (every triple of each subject in it is removed), removed, added, reinserted.
 type Changeset struct {
-	Name       string // "2015/11/16/16/000011": year, month, day, hour (UTC), number
-	Clear      string // every triple of each subject in this file is removed
-	Removed    string
-	Added      string
-	Reinserted string
+	Name  string            // "2015/11/16/16/000011": year, month, day, hour (UTC), number
+	Files map[string]string // paths by part, without those that do not exist
 }
 
 // Applied counts what a changeset requested. A triple to remove that did not
@@ -45,9 +42,9 @@ func Changesets(dir string) ([]Changeset, error) {
 		}
 		if m := changesetFile.FindStringSubmatch(path); m != nil {
 			if found[m[1]] == nil {
-				found[m[1]] = &Changeset{Name: m[1]}
+				found[m[1]] = &Changeset{Name: m[1], Files: map[string]string{}}
 			}
-			*found[m[1]].part(m[2]) = filepath.Join(dir, filepath.FromSlash(path))
+			found[m[1]].Files[m[2]] = filepath.Join(dir, filepath.FromSlash(path))
 		}
 		return nil
 	})
@@ -62,106 +59,81 @@ func Changesets(dir string) ([]Changeset, error) {
 	return list, nil
 }
 
-func (c *Changeset) part(name string) *string {
-	switch name {
-	case "clear":
-		return &c.Clear
-	case "removed":
-		return &c.Removed
-	case "added":
-		return &c.Added
-	}
-	return &c.Reinserted
-}
-
-// Patch is the content of a changeset's files.
-type Patch struct {
+// A patch is the content of a changeset's files.
+type patch struct {
 	cleared []string // subjects, each once
 	removed []triple
 	added   []triple
 
-	Bad       []BadLine
-	Truncated []string // files that are cut off
+	bad       []badLine
+	truncated []string // files that are cut off
 }
 
-// Read reads the changeset's files.
-func (c Changeset) Read() (Patch, error) {
-	var p Patch
-	clear, err := p.read(c.Clear)
-	if err != nil {
-		return p, fmt.Errorf("changeset %s: %w", c.Name, err)
+// read reads the changeset's files.
+func (c Changeset) read() (p patch, err error) {
+	read := func(part string) []triple {
+		path := c.Files[part]
+		if path == "" || err != nil {
+			return nil
+		}
+		list, bad, truncated, failed := readTriples(path)
+		if p.bad = append(p.bad, bad...); truncated {
+			p.truncated = append(p.truncated, path)
+		}
+		if failed != nil {
+			err = fmt.Errorf("changeset %s: %w", c.Name, failed)
+		}
+		return list
 	}
 	seen := map[string]bool{}
-	for _, t := range p.named(c.Clear, clear) {
+	for _, t := range p.named(c.Files["clear"], read("clear")) {
 		if !seen[t.subject] {
 			seen[t.subject] = true
 			p.cleared = append(p.cleared, t.subject)
 		}
 	}
-	removed, err := p.read(c.Removed)
-	if err != nil {
-		return p, fmt.Errorf("changeset %s: %w", c.Name, err)
-	}
-	p.removed = p.named(c.Removed, removed)
-	for _, path := range []string{c.Added, c.Reinserted} {
-		added, err := p.read(path)
-		if err != nil {
-			return p, fmt.Errorf("changeset %s: %w", c.Name, err)
-		}
-		p.added = append(p.added, added...)
-	}
-	return p, nil
-}
-
-func (p *Patch) read(path string) ([]triple, error) {
-	if path == "" {
-		return nil, nil
-	}
-	triples, bad, truncated, err := readTriples(path)
-	p.Bad = append(p.Bad, bad...)
-	if truncated {
-		p.Truncated = append(p.Truncated, path)
-	}
-	return triples, err
+	p.removed = p.named(c.Files["removed"], read("removed"))
+	p.added = append(read("added"), read("reinserted")...)
+	return p, err
 }
 
 var errBlank = errors.New("a blank node cannot be named in order to remove it")
 
 // named separates triples with blank nodes, which a removal could not match.
-func (p *Patch) named(path string, triples []triple) []triple {
+func (p *patch) named(path string, triples []triple) []triple {
 	return slices.DeleteFunc(triples, func(t triple) bool {
 		if t.hasBlank() {
-			p.Bad = append(p.Bad, BadLine{File: path, Text: shorten(t.String()), Err: errBlank})
+			p.bad = append(p.bad, badLine{file: path, text: shorten(t.String()), err: errBlank})
 		}
 		return t.hasBlank()
 	})
 }
 
-// Applied counts what Updates does.
-func (p Patch) Applied() Applied {
+// Applied counts what the updates do.
+func (p patch) Applied() Applied {
 	return Applied{
 		Added: len(p.added), Removed: len(p.removed), Cleared: len(p.cleared),
-		Skipped: len(p.Bad), Truncated: len(p.Truncated) > 0,
+		Skipped: len(p.bad), Truncated: len(p.truncated) > 0,
 	}
 }
 
-// Updates returns the patch as SPARQL Update requests to be sent in order, each
-// with at most maxTriples triples or subjects to clear (0: no limit), for a
+// updates returns the patch as SPARQL Update requests to be sent in order, each
+// with at most maxTriples triples or subjects to clear, for a
 // graph or, with "", the default graph. A blank node in two requests becomes
 // two nodes.
-func (p Patch) Updates(graph string, maxTriples int) []string {
+func (p patch) updates(graph string, maxTriples int) []string {
 	var requests []string
-	for part := range chunks(p.cleared, maxTriples) {
+	for part := range slices.Chunk(p.cleared, maxTriples) {
 		operations := make([]string, len(part))
 		for n, subject := range part {
 			operations[n] = "DELETE WHERE {" + inGraph(graph, subject+" ?p ?o") + "}"
 		}
 		requests = append(requests, strings.Join(operations, " ;\n"))
 	}
-	for part := range chunks(p.removed, maxTriples) {
+	for part := range slices.Chunk(p.removed, maxTriples) {
 		requests = append(requests, "DELETE DATA {"+inGraph(graph, block(part))+"}")
 	}
-	for part := range chunks(p.added, maxTriples) {
+	for part := range slices.Chunk(p.added, maxTriples) {
 		data := inGraph(graph, block(part))
 		if slices.ContainsFunc(part, triple.hasBlank) { // Virtuoso has none in data
 			requests = append(requests, "INSERT {"+data+"} WHERE {}")
@@ -170,13 +142,6 @@ func (p Patch) Updates(graph string, maxTriples int) []string {
 		}
 	}
 	return requests
-}
-
-func chunks[T any](list []T, most int) func(func([]T) bool) {
-	if most <= 0 {
-		most = max(len(list), 1)
-	}
-	return slices.Chunk(list, most)
 }
 
 func inGraph(graph, pattern string) string {
@@ -196,13 +161,12 @@ func block(triples []triple) string {
 	return b.String()
 }
 
-// Updates is Read and Patch.Updates in one.
-func (c Changeset) Updates(graph string, maxTriples int) ([]string, Applied, error) {
-	p, err := c.Read()
-	if err != nil {
-		return nil, Applied{}, err
-	}
-	return p.Updates(graph, maxTriples), p.Applied(), nil
+// Updates returns the changeset as SPARQL Update requests to be sent in order, each with at most maxTriples
+// triples or subjects to clear, for a graph or, with "", the default graph. A blank node in two requests becomes
+// two nodes. What is no triple is left out.
+func (c Changeset) Updates(graph string, maxTriples int) ([]string, error) {
+	p, err := c.read()
+	return p.updates(graph, maxTriples), err
 }
 
 // atomicTriples is the maximum number of triples in one update. With more the
@@ -213,7 +177,7 @@ const atomicTriples = 100_000
 // update unless the changeset is very large, so that no query sees half of it.
 // Invalid triples are logged and skipped.
 func (c Changeset) Apply(ctx context.Context, e *Engine) (Applied, error) {
-	p, err := c.Read()
+	p, err := c.read()
 	if err != nil {
 		return Applied{}, err
 	}
@@ -231,15 +195,12 @@ func (c Changeset) Apply(ctx context.Context, e *Engine) (Applied, error) {
 	return p.Applied(), nil
 }
 
-func (p Patch) requests() []string {
-	whole := len(p.cleared)+len(p.removed)+len(p.added) <= atomicTriples
-	if !whole {
-		return p.Updates("", atomicTriples)
+func (p patch) requests() []string {
+	list := p.updates("", atomicTriples)
+	if len(list) > 0 && len(p.cleared)+len(p.removed)+len(p.added) <= atomicTriples {
+		return []string{strings.Join(list, " ;\n")}
 	}
-	if operations := p.Updates("", 0); len(operations) > 0 {
-		return []string{strings.Join(operations, " ;\n")}
-	}
-	return nil
+	return list
 }
 
 func (e *Engine) updateAll(ctx context.Context, requests []string) error {
@@ -251,18 +212,18 @@ func (e *Engine) updateAll(ctx context.Context, requests []string) error {
 	return nil
 }
 
-func (p Patch) log(c Changeset, e *Engine) {
-	for _, b := range p.Bad {
-		e.log.Warn("triple skipped", "changeset", c.Name, "file", filepath.Base(b.File), "line", b.Line, "text", b.Text, "err", b.Err)
+func (p patch) log(c Changeset, e *Engine) {
+	for _, b := range p.bad {
+		e.log.Warn("triple skipped", "changeset", c.Name, "file", filepath.Base(b.file), "line", b.line, "text", b.text, "err", b.err)
 	}
-	for _, path := range p.Truncated {
+	for _, path := range p.truncated {
 		e.log.Warn("file is cut off, its complete lines are used", "changeset", c.Name, "file", filepath.Base(path))
 	}
 }
 
 // dropRefused removes the triples that the engine refuses. There are few such changesets, so each
 // triple is tried by itself.
-func (p *Patch) dropRefused(ctx context.Context, e *Engine) (err error) {
+func (p *patch) dropRefused(ctx context.Context, e *Engine) (err error) {
 	refused := func(t triple) bool {
 		// A query parses its template without executing anything.
 		_, failed := e.Query(ctx, "CONSTRUCT {"+t.String()+"} WHERE { FILTER (false) }", "nt", nil, nil)
@@ -270,7 +231,7 @@ func (p *Patch) dropRefused(ctx context.Context, e *Engine) (err error) {
 			err = errors.Join(err, failed)
 			return false
 		}
-		p.Bad = append(p.Bad, BadLine{Text: shorten(t.String()), Err: failed})
+		p.bad = append(p.bad, badLine{text: shorten(t.String()), err: failed})
 		return true
 	}
 	p.cleared = slices.DeleteFunc(p.cleared, func(s string) bool {

@@ -52,12 +52,12 @@ func TestChangesetsAreListedInOrder(t *testing.T) {
 	}
 	at := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
 	want := []Changeset{
-		{Name: "2019/12/31/23/003205", Reinserted: at("2019/12/31/23/003205.reinserted.nt")},
+		{Name: "2019/12/31/23/003205", Files: map[string]string{"reinserted": at("2019/12/31/23/003205.reinserted.nt")}},
 		{
-			Name: "2020/01/02/03/000009", Clear: at("2020/01/02/03/000009.clear.nt.gz"),
-			Removed: at("2020/01/02/03/000009.removed.nt.gz"), Added: at("2020/01/02/03/000009.added.nt.gz"),
+			Name: "2020/01/02/03/000009", Files: map[string]string{"clear": at("2020/01/02/03/000009.clear.nt.gz"),
+				"removed": at("2020/01/02/03/000009.removed.nt.gz"), "added": at("2020/01/02/03/000009.added.nt.gz")},
 		},
-		{Name: "2020/01/02/03/000010", Added: at("2020/01/02/03/000010.added.nt.gz")},
+		{Name: "2020/01/02/03/000010", Files: map[string]string{"added": at("2020/01/02/03/000010.added.nt.gz")}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -155,7 +155,7 @@ func TestCutOffFile(t *testing.T) {
 }
 
 func TestUpdatesForOtherEndpoints(t *testing.T) {
-	p := Patch{
+	p := patch{
 		cleared: []string{"<http://x/a>", "<http://x/b>"},
 		added: []triple{{"<http://x/a>", "<http://x/p>", `"1"`}, {"<http://x/b>", "<http://x/p>", `"2"`},
 			{"<http://x/c>", "<http://x/p>", `"3"`}},
@@ -165,10 +165,10 @@ func TestUpdatesForOtherEndpoints(t *testing.T) {
 		"INSERT DATA { GRAPH <http://x/g> {\n<http://x/a> <http://x/p> \"1\" .\n<http://x/b> <http://x/p> \"2\" .\n} }",
 		"INSERT DATA { GRAPH <http://x/g> {\n<http://x/c> <http://x/p> \"3\" .\n} }",
 	}
-	if diff := cmp.Diff(want, p.Updates("http://x/g", 2)); diff != "" {
+	if diff := cmp.Diff(want, p.updates("http://x/g", 2)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if got := (Patch{}).Updates("", 0); len(got) != 0 {
+	if got := (patch{}).updates("", 1); len(got) != 0 {
 		t.Errorf("an empty patch makes %q", got)
 	}
 }
@@ -179,7 +179,7 @@ func TestGenuineChangeset(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Name != "2015/11/16/16/000011" {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	p, err := list[0].Read()
+	p, err := list[0].read()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// BadLine is a line of a file that is not a triple.
-type BadLine struct {
-	File string
-	Line int    // from 1; 0 when it was the engine that refused the triple
-	Text string // shortened
-	Err  error
+// badLine is a line of a file that is not a triple.
+type badLine struct {
+	file string
+	line int    // from 1; 0 when it was the engine that refused the triple
+	text string // shortened
+	err  error
 }
 
 // errNotTriple is what is wrong with a line.
@@ -68,7 +68,7 @@ func parseTriple(line string) (triple, error) {
 // readTriples reads an N-Triples file, plain or .gz, line by line. Comments and
 // empty lines are skipped, lines that are no triples are listed. A gzip stream
 // that is cut off is used as far as its lines are whole, and truncated says so.
-func readTriples(path string) (triples []triple, bad []BadLine, truncated bool, err error) {
+func readTriples(path string) (triples []triple, bad []badLine, truncated bool, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, nil, false, err
@@ -97,7 +97,7 @@ func readTriples(path string) (triples []triple, bad []BadLine, truncated bool, 
 		line = strings.TrimRight(line, "\r\n")
 		if text := strings.TrimLeft(line, " \t"); text != "" && text[0] != '#' {
 			if t, err := parseTriple(line); err != nil {
-				bad = append(bad, BadLine{path, number, shorten(line), err})
+				bad = append(bad, badLine{path, number, shorten(line), err})
 			} else {
 				triples = append(triples, t)
 			}

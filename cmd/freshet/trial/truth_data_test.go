@@ -99,7 +99,7 @@ func changesetsOf(t testing.TB, dir string, most int) []local.Changeset {
 
 // applyChangeset sends a changeset to an endpoint by SPARQL Update.
 func applyChangeset(ctx context.Context, endpoint string, c local.Changeset) error {
-	requests, _, err := c.Updates("", 20_000)
+	requests, err := c.Updates("", 20_000)
 	if err != nil {
 		return err
 	}
