@@ -38,7 +38,7 @@ func (Policy) Absorb(m policy.Moment, ran []*policy.Candidate, related func(*pol
 				boosted[k] = true
 			}
 		}
-		next.hear(c.Hinted, changed, v.chance(&b))
+		next.hear(c, changed, v.chance(&b))
 		v.applySample(next, &b, m.Slot)
 		l.States = append(l.States, policy.Taught{Candidate: c, State: b.state()})
 	}

@@ -1,6 +1,10 @@
 package hybrid
 
-import "math"
+import (
+	"math"
+
+	"github.com/freshet/freshet/scheduler/policy"
+)
 
 // A hearing is what executions have shown about hints: how many hinted queries ran lately, how
 // many of them the hints made change, and of the others that ran how many changed and how many should have.
@@ -24,18 +28,19 @@ func (h *hearing) fadeHints() {
 
 // hear learns from an execution. chance is the probability of a change without a hint.
 // A hinted change counts as far as the hint explains it.
-func (h *hearing) hear(was, changed bool, chance float64) {
-	switch {
-	case !was:
+func (h *hearing) hear(c *policy.Candidate, changed bool, chance float64) {
+	if !c.Hinted {
 		h.told[expected] += chance
 		if changed {
 			h.told[unhinted]++
 		}
-	default:
+		return
+	}
+	if c.Shown == 0 || c.Shown == policy.ShownTrue {
 		h.told[hinted]++
-		if right := h.right(); changed {
-			h.told[proven] += right / (1 - float64((1-right)*(1-chance)))
-		}
+	}
+	if right := h.right(); c.Shown != policy.ShownAgain && (changed || c.Shown != 0) {
+		h.told[proven] += right / (1 - float64((1-right)*(1-chance)))
 	}
 }
 

@@ -22,8 +22,8 @@ func TestHearing(t *testing.T) {
 		for range 300 {
 			e.fadeHints()
 			for range 4 {
-				e.hear(true, x.hinted, 0.05)
-				e.hear(false, !x.hinted, 1)
+				e.hear(&policy.Candidate{Hinted: true}, x.hinted, 0.05)
+				e.hear(&policy.Candidate{Hinted: false}, !x.hinted, 1)
 			}
 		}
 		e = readState(e.state())
@@ -35,6 +35,37 @@ func TestHearing(t *testing.T) {
 	old.slot, old.clock = 7, 6.5
 	if got := readState(old.state()[:stateOld]); got.slot != 7 || got.clock != 6.5 || got.misses() != 1 {
 		t.Errorf("a state of before reads as slot %d, clock %g", got.slot, got.clock)
+	}
+}
+
+// A query that is asked again because the endpoint lags behind a true hint does not make hints less credible.
+func TestAskedAgainIsNoLie(t *testing.T) {
+	p, shared := Default(), []float64(nil)
+	right := func() float64 { return readState(shared).right() }
+	slot := uint64(0)
+	ask := func(changed bool, shown policy.Shown) {
+		slot++
+		c := &policy.Candidate{Hinted: true, Shown: shown}
+		c.Stats.Complete(p, policy.Sample{Elapsed: time.Second})
+		c.Stats.Complete(p, policy.Sample{Slot: slot, Elapsed: time.Second, Changed: changed})
+		l := p.Absorb(policy.Moment{Slot: slot, Budget: time.Second, Shared: shared}, []*policy.Candidate{c},
+			func(*policy.Candidate) []*policy.Candidate { return nil })
+		shared = l.Shared
+	}
+	for range 20 {
+		ask(false, 0)
+		ask(false, policy.ShownAgain)
+		ask(true, policy.ShownLate)
+		ask(false, policy.ShownAgain)
+	}
+	if right() < 0.8 {
+		t.Errorf("after true hints only, %.2f of them are taken to be true", right())
+	}
+	for range 60 {
+		ask(false, 0)
+	}
+	if right() > 0.3 {
+		t.Errorf("after false hints only, %.2f of them are taken to be true", right())
 	}
 }
 
@@ -64,13 +95,13 @@ func TestHintedGoesFirst(t *testing.T) {
 	}
 	quiet.Hinted = true
 	for range 50 {
-		e.hear(true, true, 0)
+		e.hear(&policy.Candidate{Hinted: true}, true, 0)
 	}
 	if got := first(e); got != "quiet" {
 		t.Errorf("after true hints, %s is first", got)
 	}
 	for range 1000 {
-		e.hear(true, false, 0)
+		e.hear(&policy.Candidate{Hinted: true}, false, 0)
 	}
 	if got := first(e); got != "often" {
 		t.Errorf("after false hints, %s is first", got)

@@ -52,12 +52,15 @@ type item struct {
 
 	policy.Candidate
 
-	touch    *proof.Touch // which events reached it last, nil if it is compared with no feed
-	hinted   time.Time    // when a hint by hand came that no answer is known to include
-	provedAt int32        // in the list of proved queries, from 1, 0 = not there
-	audit    bool         // it is asked although it is proved
-	doubted  bool         // a hint by hand about everything came after its last answer, while it was proved
-	vain     bool         // when it was asked last, an event had matched it, and it had not changed
+	touch     *proof.Touch // which events reached it last, nil if it is compared with no feed
+	hinted    time.Time    // when a hint by hand came that no answer is known to include
+	provedAt  int32        // in the list of proved queries, from 1, 0 = not there
+	audit     bool         // it is asked although it is proved
+	doubted   bool         // a hint by hand about everything came after its last answer, while it was proved
+	unsettled time.Time    // of the first event or hint that no answer is known to include, zero if there is none
+	heard     bool         // a slot has counted an answer since then, see policy.Shown
+	shown     bool         // an answer has changed since then
+	vain      bool         // when it was asked last, an event had matched it, and it had not changed
 
 	start time.Time
 	known bool // the membership was looked for

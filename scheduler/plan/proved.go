@@ -6,6 +6,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/proof"
 )
 
@@ -246,6 +247,9 @@ func (p *queues) arm(c *item) {
 		delete(p.armed, c)
 		return
 	}
+	if c.unsettled.IsZero() {
+		c.unsettled = event
+	}
 	if p.told && c.hinted.IsZero() { // the position decides
 		delete(p.armed, c)
 		return
@@ -391,6 +395,27 @@ func (p Proofs) answered(c *item, changed, wasArmed bool, event, asked time.Time
 	}
 	if wasArmed || len(p.armed) > 0 {
 		p.arm(c)
+	}
+	p.show(c, changed)
+}
+
+// show notes what an answer shows about the events and hints since c.unsettled, which count once.
+func (p *queues) show(c *item, changed bool) {
+	switch {
+	case !changed && (c.Shown == policy.ShownTrue || c.Shown == policy.ShownLate): // by an earlier answer of the slot
+	case c.shown || c.heard && !changed:
+		c.Shown = policy.ShownAgain
+	case !changed:
+		c.Shown = 0
+	case c.heard:
+		c.Shown = policy.ShownLate
+	default:
+		c.Shown = policy.ShownTrue
+	}
+	c.shown = c.shown || changed
+	event, armed := p.isArmed(c)
+	if r := &c.Stats.LastRun; !armed || !r.At.Add(-r.Elapsed-p.lag).Before(c.unsettled) {
+		c.unsettled, c.shown, c.heard = event, false, false
 	}
 }
 

@@ -257,6 +257,49 @@ func TestHintsReachProvedQueries(t *testing.T) {
 	}
 }
 
+// An endpoint lags behind a hint, so a query is asked again until an answer is known to include it. The hint counts
+// once: as false in the first slot, and as true if a later answer has changed.
+func TestAHintCountsOnce(t *testing.T) {
+	const again, late = policy.ShownAgain, policy.ShownLate
+	for name, c := range map[string]struct {
+		changed []bool // minute by minute, in one slot each, and at last after the lag
+		want    []policy.Shown
+	}{
+		"true":  {[]bool{false, false, true, false, false}, []policy.Shown{0, again, late, again, again}},
+		"early": {[]bool{true, false, true, false, false}, []policy.Shown{policy.ShownTrue, again, again, again, again}},
+		"false": {[]bool{false, false, false, false, false}, []policy.Shown{0, again, again, again, again}},
+	} {
+		f := followsFeed(t, false, nil)
+		f.c.touch = nil
+		answer := func(after int, changed bool) policy.Shown {
+			f.c.Stats.LastRun, f.c.Hinted = policy.Run{At: f.now.Add(time.Duration(after) * time.Minute), Outcome: registry.Unchanged}, true
+			f.answered(f.c, changed, true, f.now, f.now)
+			return f.c.Shown
+		}
+		slot := func() {
+			f.c.Stats.Last, f.p().ran = f.p().slot-1, []*item{f.c}
+			f.p().settleRan()
+		}
+		for range 2 { // the next hint counts again
+			f.Hint(registry.Hint{Touched: []string{"http://a"}}, f.now)
+			for i, changed := range c.changed {
+				if i == len(c.changed)-1 {
+					i += 10
+				}
+				if got, want := answer(1+i, changed), c.want[i%10]; got != want {
+					t.Errorf("%s: answer %d shows %d, want %d", name, i+1, got, want)
+				}
+				slot()
+			}
+			f.now = f.now.Add(time.Hour)
+		}
+		f.Hint(registry.Hint{Touched: []string{"http://a"}}, f.now)
+		if answer(1, true); answer(2, false) != policy.ShownTrue {
+			t.Errorf("%s: an answer of the same slot that had changed is forgotten", name)
+		}
+	}
+}
+
 // A hint about everything is not used up by an answer that may be older than it.
 func TestHintsAboutAllStay(t *testing.T) {
 	f := followsFeed(t, false, nil)

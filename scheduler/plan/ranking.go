@@ -175,7 +175,11 @@ func (p *ranker) settleRan() {
 	p.ordered = false
 	for _, c := range p.ran {
 		c.ran = false
-		c.Hinted = c.Hinted && c.Stats.Last+1 != p.slot
+		if c.Stats.Last+1 == p.slot {
+			c.heard = c.heard || c.Hinted && c.Shown != policy.ShownAgain && !c.unsettled.IsZero()
+			c.Hinted = false
+		}
+		c.Shown = 0
 		if c.planned {
 			p.settle(c)
 		}

@@ -86,12 +86,24 @@ type Candidate struct {
 	Overdue      uint64        // slot in which max_staleness made it due, 0 = not since the last complete execution
 	MaxStaleness time.Duration // the smallest of its holders' values, 0 = none
 	Hinted       bool          // a hint says that it may have changed since the last complete execution
+	Shown        Shown         // what the answers of the slot show about the hint
 	Number       int32         // index among the endpoint's queries, for the planner
 	Prefix       uint64        // the first bytes of the id, for the planner
 	short        [2]float64    // space for a short state; without one, for what a policy has computed from state and query
 	Stats        Stats
 	Query        registry.Query
 }
+
+// Shown is what the answers of a slot show about a hint. An endpoint may lag behind what it is hinted about. Then a query is
+// asked again, but the hint counts once: as false until an answer has changed.
+type Shown uint8
+
+// What answers show. The zero value says that the last one decides: the hint is true if it has changed.
+const (
+	ShownTrue  Shown = iota + 1 // that it is true, by an earlier answer of the slot
+	ShownLate                   // that it is true, although an earlier slot has counted it as false
+	ShownAgain                  // nothing that an earlier slot has not counted
+)
 
 // SetState sets the state of the query. A short one is copied into the candidate
 // itself and overwrites the one before; a longer one is kept as it is.
