@@ -18,6 +18,9 @@ type Faults struct {
 	Disorder     time.Duration // how much older an edit may be than its message
 	Canary       int           // messages after which a canary comes, 0: never
 	Other        float64       // share of the messages that the topic of the other data centre has too
+	// Deaf is the share of the connections that begin at the newest message, wherever they are to begin, and bring
+	// only the other data centre's messages at first.
+	Deaf float64
 }
 
 // The topics of the two data centres.
@@ -139,7 +142,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.opened++
 	number := s.opened
 	after := map[string]int64{Topic: s.next, other: s.others}
+	deaf := len(from) > 0 && s.rng.Float64() < s.faults.Deaf
 	s.mu.Unlock()
+	if deaf {
+		from, after[Topic] = nil, after[Topic]+quiet
+	}
 	for _, f := range from {
 		after[f.Topic] = f.Offset
 	}
@@ -178,6 +185,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 }
+
+// quiet is how many messages of its topic a deaf connection leaves out.
+const quiet = 20
 
 const sent = `event: message
 id: [{"topic":%q,"partition":0,"offset":%d},{"topic":%q,"partition":0,"offset":%d}]

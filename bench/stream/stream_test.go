@@ -121,6 +121,9 @@ func TestServer(t *testing.T) {
 		!strings.Contains(text, other) {
 		t.Errorf("%d messages of twice as many", count(text))
 	}
+	if text, _ := run(Faults{Deaf: 1, Other: 1}); count(text) != 0 {
+		t.Errorf("%d old messages of a server that is deaf", count(text))
+	}
 	_, s := run(Faults{})
 	s.Forget(time.Hour)
 	h := httptest.NewServer(s)

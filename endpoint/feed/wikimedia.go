@@ -97,6 +97,7 @@ type reading struct {
 	now   progress // what was read, with the chunks of an event that is not whole yet
 	begun bool     // something was read before
 
+	before    map[string]seen    // what was read before this connection, by topic
 	obeyed    bool               // this connection begins where it was asked to
 	confirmed map[string]bool    // by topic: this connection goes back to what was read before
 	holes     map[string]hole    // by topic
@@ -152,7 +153,7 @@ func (r *reading) connection(ctx context.Context) (again bool, err error) {
 	at, fields := r.url, []string{"Accept", "text/event-stream", "Cache-Control", "no-cache", "Accept-Encoding", "identity"}
 	r.now, r.confirmed, r.partial, r.skipped = r.done.copy(), map[string]bool{}, map[string]*change{}, map[string]int64{}
 	r.batch, r.triples = feed.Batch{Duplicates: r.batch.Duplicates}, 0
-	r.obeyed = len(r.now.ID) == 0
+	r.before, r.obeyed = maps.Clone(r.done.Seen), len(r.now.ID) == 0
 	if !r.obeyed {
 		fields = append(fields, "Last-Event-ID", r.now.lastEventID())
 	} else if !r.Since.IsZero() {
@@ -430,7 +431,10 @@ func (r *reading) judge(key string, p feed.Place) verdict {
 		}
 		return filled
 	case p.Offset <= s.Offset && !p.Time.After(s.Time):
-		r.confirmed[key], r.obeyed = true, true
+		r.confirmed[key] = true
+		if b := r.before[key]; p.Offset <= b.Offset && !p.Time.After(b.Time) { // and this connection did not just bring it twice
+			r.obeyed = true
+		}
 		if p.Offset == 0 { // another event of the same time cannot be told apart
 			return filled
 		}

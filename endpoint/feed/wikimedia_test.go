@@ -410,6 +410,7 @@ func TestAServerShowsThatItObeys(t *testing.T) {
 		{"another topic begins, and an old message comes again", []line{added(4), added(5)}, []line{other(1000), added(5), other(1001)}, false,
 			false},
 		{"one of two topics goes on", []line{added(5), other(6)}, []line{other(7), other(8)}, true, false},
+		{"what this connection brings twice shows nothing", []line{added(5), other(6)}, []line{other(7), other(7), other(8)}, true, false},
 		{"both topics go on", []line{added(5), other(6)}, []line{other(7), added(6)}, false, false},
 		{"a message of one of two comes again", []line{added(5), other(6)}, []line{other(6), other(7)}, false, false},
 		{"one goes on, and the other lacks some", []line{added(5), other(6)}, []line{other(7), added(8)}, false, true},

@@ -83,7 +83,7 @@ func (p *queues) lacks(c *item, at feed.Before) bool {
 		return false
 	}
 	first, ok := p.view.Until(*c.touch, c.Stats.Before)
-	return ok && !p.view.Includes(at, first)
+	return ok && p.view.Lacks(at, first)
 }
 
 // placeAgain places all queries again, because other ones may be proved.
@@ -156,7 +156,7 @@ func (p *queues) stale(c *item) (is bool, from time.Time) {
 	if d == 0 || p.view == nil {
 		return false, from
 	}
-	from = p.view.Feed.Told().Add(d)
+	from = p.view.Feed.Complete().Add(d)
 	return !from.After(p.now), from
 }
 
@@ -557,7 +557,7 @@ func (p Proofs) Reached(query string, before feed.Before, until time.Time) (reac
 	if c == nil || c.touch == nil || p.view == nil || p.refusal != "" {
 		return true, true
 	}
-	return !p.view.Holds(*c.touch, before), p.view.Feed.Told().After(until)
+	return !p.view.Holds(*c.touch, before), p.view.Feed.Complete().After(until)
 }
 
 // Spend charges a slot for a request that is no execution of a query.

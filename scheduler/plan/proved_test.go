@@ -120,6 +120,26 @@ func TestAGapHoldsOnceThePositionReachesIt(t *testing.T) {
 	}
 }
 
+// A position that is a time may stay that of the last event: then the query is due, and so is one whose event came out
+// of order. The endpoint may have no later event for long.
+func TestThePositionIsTheTimeOfTheEvent(t *testing.T) {
+	for position, want := range map[int64]bool{19: false, 20: true, 25: true, 40: true} {
+		f := followsFeed(t, true, nil)
+		f.state.Disorder = 10 * time.Second
+		f.tell(10, true)
+		f.Positioned(f.now, f.view.Told(feed.Place{Time: placeAt(15).Time}))
+		f.c.Stats.Before = f.view.Told(feed.Place{Time: placeAt(15).Time})
+		f.placeAgain()
+		f.now = placeAt(200).Time
+		f.tell(200, true)
+		f.touch(20)
+		f.Positioned(f.now, f.view.Told(feed.Place{Time: placeAt(position).Time}))
+		if due := f.c.why != proved; due != want {
+			t.Errorf("an event at 20 s, the endpoint at %d s: %v", position, f.c.why)
+		}
+	}
+}
+
 // Where several servers answer, the smallest of their positions is no reason to wait: another one may have the event.
 func TestSeveralServersDoNotWaitForThePosition(t *testing.T) {
 	f := followsFeed(t, true, nil)

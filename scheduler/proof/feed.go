@@ -181,7 +181,7 @@ func (f *Feed) Reach(e *feed.Event) { f.Any.Add(e, feed.Possible) }
 // Position is the place of the last event, for people. With several topics, the largest number says nothing.
 func (f *Feed) Position() feed.Place {
 	if f.Mixed {
-		return feed.Place{Time: f.Head.Time}
+		return feed.Place{Time: f.Complete()}
 	}
 	return f.Head
 }
@@ -193,6 +193,10 @@ func (f *Feed) Told() time.Time {
 	}
 	return f.Head.Time
 }
+
+// Complete is until when no event is missing: later ones that were published before the last one may still come, as they
+// did before.
+func (f *Feed) Complete() time.Time { return f.Told().Add(-f.Disorder) }
 
 // Next is before all events that were not told yet.
 func (f *Feed) Next() feed.Place {

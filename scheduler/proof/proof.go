@@ -188,6 +188,12 @@ func (v *View) Includes(b feed.Before, p feed.Place) bool {
 	return !p.Time.After(b.Assumed)
 }
 
+// Lacks reports whether the data at a position of the endpoint are before an event. Between Lacks and Includes, one
+// cannot tell: the event has the time of the position, or was published before events that came earlier.
+func (v *View) Lacks(b feed.Before, p feed.Place) bool {
+	return !v.Includes(b, p) && (b.Time.IsZero() || p.Time.After(b.Time))
+}
+
 // known reports whether every event is known that the answer may not include.
 func (v *View) known(b feed.Before) bool {
 	base := v.Feed.Base
@@ -379,13 +385,13 @@ func (v *View) Proof(t Touch, b feed.Before, open string) feed.Proof {
 	// An answer may include events that were not heard yet, if they were published before it
 	// ended. Once a later event was heard, all of these were, because they come before it. Times of this machine
 	// are compared with the feed's here, and its clock may be behind.
-	case !v.Feed.Told().After(b.Answered.Add(v.Feed.Ahead + clockError)):
+	case !v.Feed.Complete().After(b.Answered.Add(v.Feed.Ahead + clockError)):
 		p.Unprovable = "the feed has not yet told what happened until the last answer"
 		if v.Feed.Ahead > clockSet {
 			p.Unprovable += fmt.Sprintf("; this machine's clock seems to be %s behind the feed's", v.Feed.Ahead.Round(time.Second))
 		}
 	default:
-		p.Until, p.Position = v.Feed.Told(), v.Feed.Position()
+		p.Until, p.Position = v.Feed.Complete(), v.Feed.Position()
 	}
 	return p
 }

@@ -193,6 +193,25 @@ func TestAFailingPosition(t *testing.T) {
 	}
 }
 
+// Where events come out of order, one that was published before the last one may still come.
+func TestProofsLeaveTimeForDisorder(t *testing.T) {
+	var f Feed
+	take(&f, "", at(100), at(200))
+	place := feed.Place{Topic: "u", Offset: 3, Time: at(170).Time}
+	take(&f, "", place)
+	f.Members = map[string]uint64{"city": 1}
+	e := city
+	e.Position = ""
+	touch := Touch{Feed: "wd", Reached: at(100)}
+	for answered, want := range map[int64]time.Time{169: at(170).Time, 175: {}} {
+		v := NewView(e, f, 1, Endpoint{}, at(210).Time)
+		b := feed.Before{Assumed: at(160).Time, Answered: at(answered).Time.Add(-clockError), Of: v.Of()}
+		if p := v.Proof(touch, b, ""); !p.Until.Equal(want) || !want.IsZero() && !p.Position.Time.Equal(want) {
+			t.Errorf("answered at %d s: %+v", answered, p)
+		}
+	}
+}
+
 // With several topics, the position that is shown is a time: the largest number may be one of another topic.
 func TestPositionOfSeveralTopics(t *testing.T) {
 	var f Feed

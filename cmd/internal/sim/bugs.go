@@ -383,7 +383,7 @@ var bugs = []bug{
 	}},
 	{"feed-beyond", "an answer that is newer than the feed counts as proved", []edit{
 		{"scheduler/proof/proof.go", " && b.Offset <= v.Feed.Head.Offset+1", " && (BUG || b.Offset <= v.Feed.Head.Offset+1)"},
-		{"scheduler/proof/proof.go", "case !v.Feed.Told().After(b.Answered.", "case !BUG && !v.Feed.Told().After(b.Answered."},
+		{"scheduler/proof/proof.go", "case !v.Feed.Complete().After(b.Answered.", "case !BUG && !v.Feed.Complete().After(b.Answered."},
 	}},
 	// Tokens.
 	{"any-token", "a token that does not exist is taken for the first one", []edit{
