@@ -101,9 +101,7 @@ func (sub *subscription) run() {
 	defer close(sub.gone)
 	var err error
 	for err == nil && sub.ctx.Err() == nil {
-		if err = sub.follow(); sub.begun {
-			err = sub.failed(err)
-		}
+		err = sub.follow()
 	}
 	sub.leave()
 	switch reason := sub.ended(err); {
@@ -112,7 +110,16 @@ func (sub *subscription) run() {
 	case reason != "":
 		sub.c.out.add(frame("complete", member("id", sub.id), member("reason", reason)))
 	default:
-		sub.c.cancel(err)
+		if sub.c.ctx.Err() == nil && !errors.As(err, new(*closing)) { // the log failed
+			err = sub.c.srv.unavailable("read the log", err)
+			if r, ok := errors.AsType[*refusal](err); ok {
+				r.id = sub.id
+			}
+			err = sub.c.report(err)
+		}
+		if err != nil {
+			sub.c.cancel(err)
+		}
 	}
 }
 
@@ -140,30 +147,6 @@ func (sub *subscription) leave() {
 	sub.cancel(nil)
 	sub.entry.Leave()
 	sub.release()
-}
-
-// failed handles the error of a stream. It returns those that end the subscription. If the log
-// failed, the subscription goes on after a heartbeat.
-func (sub *subscription) failed(err error) error {
-	var closed *closing
-	if err == nil || errors.Is(err, notify.ErrDropped) || errors.Is(err, registry.ErrNotFound) || errors.As(err, &closed) ||
-		sub.ctx.Err() != nil {
-		return err
-	}
-	var refused *refusal
-	if err = sub.c.srv.unavailable("read the log", err); errors.As(err, &refused) {
-		refused.id = sub.id
-	}
-	if err = sub.c.report(err); err != nil {
-		return err
-	}
-	sub.c.out.Leave()
-	defer sub.c.out.Enter()
-	select {
-	case <-sub.ctx.Done():
-	case <-time.After(sub.c.srv.opts.Timing.Ping):
-	}
-	return nil
 }
 
 // sent records a message that counts towards the window.
