@@ -31,7 +31,8 @@ type Limits struct {
 // allocation in a changing world", 1988; with D. B. Brown, J. E. Smith, "Information relaxations, duality,
 // and convex stochastic dynamic programs", 2014, for the rate that is told.
 func (w *Simulator) Limits(ctx context.Context, budget time.Duration, wait int) (Limits, error) {
-	kinds, n, l := w.kinds(), w.t.Revisions, Limits{BudgetMS: budget.Milliseconds(), Wait: wait}
+	n, l := w.t.Revisions, Limits{BudgetMS: budget.Milliseconds(), Wait: wait}
+	kinds, _ := w.kinds()
 	if wait == 0 || wait > n {
 		wait = n + 1
 	}
@@ -93,10 +94,54 @@ type kind struct {
 	share []float64 // how many queries change at each rate
 }
 
-// kinds lists the kinds of queries. Rates between two powers of two count as their mean.
-func (w *Simulator) kinds() []kind {
+// A belief is what can be known about the rates of queries by one that knows the kinds: by query, the probability of each
+// rate of its kind, after all of its executions.
+type belief struct {
+	kinds []kind
+	of    []int // the kind of each query
+	rates [][]float64
+}
+
+func (w *Simulator) belief() *belief {
+	b := &belief{rates: make([][]float64, w.t.Queries)}
+	b.kinds, b.of = w.kinds()
+	for q, i := range b.of {
+		b.rates[q] = append(b.rates[q], b.kinds[i].share...)
+		b.learn(q, 0, false)
+	}
+	return b
+}
+
+// learn applies Bayes' rule to an execution some slots after the one before.
+func (b *belief) learn(q, past int, changed bool) {
+	sum, p := 0.0, b.rates[q]
+	for i, rate := range b.kinds[b.of[q]].rates {
+		e := math.Exp(-rate * float64(past))
+		if changed {
+			e = 1 - e
+		}
+		p[i] = max(1e-300, p[i]*e)
+		sum += p[i]
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+}
+
+// worth is policy.Foresight.Worth.
+func (b *belief) worth(q, past int) (sum float64) {
+	for i, rate := range b.kinds[b.of[q]].rates {
+		x := rate * float64(past)
+		sum += b.rates[q][i] * (1 - math.Exp(-x)*(1+x))
+	}
+	return sum
+}
+
+// kinds lists the kinds of queries, and which one each is of. Rates between two powers of two count as their mean.
+func (w *Simulator) kinds() (out []kind, of []int) {
 	type sum struct{ rate, queries float64 }
 	costs, sums := map[int]sum{}, map[int]map[int]sum{}
+	of = make([]int, w.t.Queries)
 	for q := range w.t.Queries {
 		ms, rate := 0.0, 0.0
 		for _, row := range w.t.Times[1:] {
@@ -107,6 +152,7 @@ func (w *Simulator) kinds() []kind {
 			rate = w.rates[i]
 		}
 		c, r := bits.Len(uint(ms)), math.MinInt
+		of[q] = c
 		if rate > 0 {
 			_, r = math.Frexp(rate)
 		}
@@ -118,11 +164,12 @@ func (w *Simulator) kinds() []kind {
 		x := sums[c][r]
 		sums[c][r] = sum{x.rate + rate, x.queries + 1}
 	}
-	var out []kind
+	number := map[int]int{}
 	for c := range 64 {
 		if costs[c].queries == 0 {
 			continue
 		}
+		number[c] = len(out)
 		k := kind{cost: costs[c].rate / costs[c].queries}
 		for r := -64; r < 8; r++ {
 			if x, has := sums[c][r]; has {
@@ -134,7 +181,10 @@ func (w *Simulator) kinds() []kind {
 		}
 		out = append(out, k)
 	}
-	return out
+	for q, c := range of {
+		of[q] = number[c]
+	}
+	return out, of
 }
 
 // worth is what the queries of a kind are worth at prices, and adds the seconds that they then

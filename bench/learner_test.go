@@ -60,7 +60,8 @@ func TestLimits(t *testing.T) {
 	for name, rates := range map[string][]float64{"even": even, "mixed": mixed} {
 		w := NewSimulator(random(t, 3, 100, rates))
 		all := 0.0
-		for _, k := range w.kinds() {
+		kinds, _ := w.kinds()
+		for _, k := range kinds {
 			for i, rate := range k.rates {
 				all -= 100 * k.share[i] * math.Expm1(-rate)
 			}

@@ -102,6 +102,9 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 			y.reports = reports
 		}
 	}
+	if s.Policy == "bayes" {
+		y.belief = w.belief()
+	}
 	if s.Warm && !policy.NeedsOracle(p) {
 		if c.Queries, err = w.warm(ctx, c); err != nil {
 			return Row{}, err
@@ -180,6 +183,10 @@ func yardstick(spelling string) bool {
 
 // oracle implements policy.Oracle.
 func (y *tally) oracle(m policy.Moment, c *policy.Candidate) policy.Foresight {
+	if y.belief != nil {
+		return policy.Foresight{Worth: y.belief.worth(int(c.Number), int(m.Slot-c.Stats.Last)),
+			Yield: float64(y.m.Relevant) / max(1, y.used.Seconds())}
+	}
 	i := y.w.series[c.Number]
 	if i < 0 {
 		return policy.Foresight{}

@@ -53,6 +53,7 @@ type tally struct {
 	done    []bool
 	noise   Signals
 	reports [][]int // by slot, for yardsticks
+	belief  *belief // for the yardstick "bayes"
 	heard   []int   // by query: reports since its last execution
 	ages    int     // sum of the ages of all results over the slots up to their last executions
 	stale   int     // likewise, the slots in which they differed from the current ones
@@ -117,13 +118,16 @@ func (y *tally) complete(q int) {
 
 // renew adds up a query's time since its last execution, and fetches its result.
 func (y *tally) renew(q int) {
-	past := y.slot - y.last[q]
+	past, found := y.slot-y.last[q], y.m.Relevant
 	y.ages += past * (past - 1) / 2
 	if i := y.w.series[q]; i >= 0 {
 		y.stale += y.staleSlots(int(i), y.slot)
 		y.fetch(int(i))
 	}
 	y.last[q] = y.slot
+	if y.belief != nil {
+		y.belief.learn(q, past, y.m.Relevant > found)
+	}
 	if y.heard != nil {
 		y.heard[q] = 0
 	}

@@ -96,6 +96,7 @@
 //	hybrid                   worth per second from learnt rates, and a price for waiting
 //	cv edf                   clairvoyant: yardsticks of simulations, refused elsewhere
 //	rates fresh              know how often each result changes: more yardsticks
+//	bayes                    knows how many change how often, not which ones
 //	signals                  also hears noisy signals of changes
 //	sedf:p mrsf:p medf:p     intervals of profiles first, by their end, by what their
 //	                         round lacks, by the time that it has left; the endpoint's

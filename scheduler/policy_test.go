@@ -59,7 +59,7 @@ func named(spelling string) policy.Policy {
 
 // told is an oracle that reads the future in the id of a query.
 func told(_ policy.Moment, c *policy.Candidate) (f policy.Foresight) {
-	fmt.Sscanf(c.Query.ID, "s%d,c%d,n%d,r%g,g%d", &f.Since, &f.Cost, &f.Next, &f.Rate, &f.Signals)
+	fmt.Sscanf(c.Query.ID, "s%d,c%d,n%d,r%g,g%d,w%g,y%g", &f.Since, &f.Cost, &f.Next, &f.Rate, &f.Signals, &f.Worth, &f.Yield)
 	f.Miss, f.Lie = 0.1, 0.5
 	return f
 }
@@ -185,6 +185,13 @@ func TestPolicies(t *testing.T) {
 			{"s0,c0,n0,r0.3", []string{"1/2000", "8/2000"}}, // 0.6 in 2 s: 0.061
 			{"s8,c0,n0,r0", []string{"1", "2"}},             // never changes: left out
 		}, []string{"s0,c0,n0,r0.2", "s8,c0,n0,r0.1", "s0,c0,n0,r0.3", "s0,c0,n0,r0.1"}},
+
+		{"bayes", 301, []named{ // worth per second, and the yield of 0.5 if it has waited for 300 slots
+			{"s0,c0,n0,r0,g0,w0.3,y0.5", []string{"1", "299"}},           // 0.3
+			{"s0,c0,n0,r0,g0,w0.4,y0.5", []string{"1/2000", "299/2000"}}, // 0.2
+			{"s0,c0,n0,r0,g0,w0.2,y0.5", []string{"1"}},                  // 0.7
+			{"s0,c0,n0,r0,g0,w0.25,y0.5", []string{"1", "11"}},           // 0.25 + 0.5·(290/300)^24 = 0.472
+		}, []string{"s0,c0,n0,r0,g0,w0.2,y0.5", "s0,c0,n0,r0,g0,w0.25,y0.5", "s0,c0,n0,r0,g0,w0.3,y0.5", "s0,c0,n0,r0,g0,w0.4,y0.5"}},
 
 		{"fresh", 10, []named{ // the same divided by the rate
 			{"s0,c0,n0,r0.1", []string{"1", "9"}}, // 0.0047/0.1

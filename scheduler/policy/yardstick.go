@@ -16,6 +16,9 @@ type Foresight struct {
 	// that no change caused.
 	Signals   int
 	Miss, Lie float64
+	// Worth is what the yardstick "rates" would divide by the time, the mean over all rates that the query may
+	// have, and Yield the changes that a second has found so far.
+	Worth, Yield float64
 }
 
 // An Oracle gives a simulation the foresight about a query in the slot of m.
@@ -59,6 +62,8 @@ func Yardsticks() []Definition {
 			Source: "Liu, Layland 1973, section 7: earliest deadline first"}, deadline),
 		yards(Definition{Name: "rates", Doc: "knows how often each result changes, but not when",
 			Source: "Azar, Horvitz, Lubetzky, Peres, Shahaf 2018, section 3"}, knownRate),
+		yards(Definition{Name: "bayes", Doc: "knows how many queries of each cost change how often, and learns which ones",
+			Source: "ours: the order of rates, with a posterior by Bayes' rule"}, believed),
 		yards(Definition{Name: "fresh", Doc: "knows how often each result changes, and keeps as many as it can up to date",
 			Source: "Azar, Horvitz, Lubetzky, Peres, Shahaf 2018, section 3"}, fresh),
 		yards(Definition{Name: "signals", Doc: "knows how often each result changes, and hears noisy signals of its changes",
@@ -89,6 +94,14 @@ func knownRate(m Moment, c *Candidate, f Foresight) (Key, bool) {
 	x := f.Rate * float64(m.Slot-c.Stats.Last)
 	gain := -math.Expm1(-x) - x*math.Exp(-x)
 	return Key{Value: -gain / max(1, float64(c.Estimate))}, f.Rate > 0
+}
+
+// believed is the order of "bayes": that of "rates" in the mean over what is known about a query's rate. A query that has
+// waited for 300 slots is worth as much more as a mean second has found, and after 3 % fewer slots half as much, so that
+// few wait for more than 320.
+func believed(m Moment, c *Candidate, f Foresight) (Key, bool) {
+	x := float64(m.Slot-c.Stats.Last) / 300
+	return Key{Value: -f.Worth/max(1e-6, c.Estimate.Seconds()) - f.Yield*math.Pow(x, 24)}, true
 }
 
 // fresh is the order of "fresh": that of "rates" divided by λ, so that it is the derivative of
