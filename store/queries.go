@@ -281,7 +281,7 @@ func beginEdit(tx *bbolt.Tx, id string) (queryDiff, error) {
 func (x *queryDiff) check(id string, room func() error) error {
 	switch {
 	case x.now.ID != id || x.found && x.now.Endpoint != x.old.Endpoint:
-		return fmt.Errorf("query %s: its id and endpoint cannot be queryDiff", id)
+		return fmt.Errorf("query %s: its id and endpoint cannot be edited", id)
 	case len(x.now.Holders) == 0:
 		x.Same = !x.found
 		return nil
