@@ -39,6 +39,7 @@ type published struct {
 // the follower and the loop are the real ones, and an endpoint applies the edits 0 to 10 minutes late.
 type goalsRig struct {
 	events, queries, items int
+	topics                 int
 	kind                   string // what the endpoint tells: offset, time, none
 	seed                   uint64
 	deaf                   float64
@@ -304,7 +305,7 @@ func (r *goalsRig) count(m *scheduler.Manager) {
 
 func (r *goalsRig) follow(ctx context.Context, t *testing.T, ledger *schedulertest.Memory, m *scheduler.Manager, e registry.Endpoint) {
 	d := feed.Definition{Name: "wd", Kind: feed.Wikimedia, URL: "http://stream.test/"}
-	if r.kind == "offset" { // is that of one topic
+	if r.topics == 1 || r.kind == "offset" { // which is that of one topic
 		d.Topic = stream.Topic
 	}
 	source, err := feedreader.Open(d, feedreader.Options{})
@@ -415,9 +416,10 @@ func processor() time.Duration {
 // The goals of proofs, for streams with faults. FRESHET_FEED_GOALS asks for other runs, such as
 // "events=100000 queries=10000 items=20000 seeds=1,2,3 kinds=offset,time,none".
 func TestLongGoals(t *testing.T) {
-	set := map[string]string{"events": "3000", "queries": "500", "items": "1000", "seeds": "1", "kinds": "offset,time,none", "deaf": "0"}
+	set := map[string]string{"events": "3000", "queries": "500", "items": "1000", "seeds": "1", "kinds": "offset,time,none",
+		"deaf": "0", "topics": "1"}
 	if os.Getenv("FRESHET_FEED_GOALS") == "" {
-		set["deaf"] = "30" // % of the connections ignore where they are to begin
+		set["deaf"], set["topics"] = "30", "2" // % of the connections ignore where they are to begin
 	}
 	for _, pair := range strings.Fields(os.Getenv("FRESHET_FEED_GOALS")) {
 		k, v, _ := strings.Cut(pair, "=")
@@ -436,7 +438,7 @@ func TestLongGoals(t *testing.T) {
 			t.Run(kind+"/"+seed, func(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
 					r := &goalsRig{events: number("events"), queries: number("queries"), items: number("items"), kind: kind, seed: s,
-						deaf: float64(number("deaf")) / 100}
+						deaf: float64(number("deaf")) / 100, topics: number("topics")}
 					r.polling = kind == "polling"
 					out := r.play(t)
 					share := func(n int) float64 { return 100 * float64(n) / float64(max(1, out.polled)) }

@@ -31,6 +31,7 @@ type proofs struct {
 	// that a gap concerns, since their answers.
 	position feed.Before
 	toldAt   time.Time
+	movedAt  time.Time // when it was another one last
 	pending  map[*item]struct{}
 	// hintedAll is when the last hint by hand came that may concern any query.
 	hintedAll time.Time
@@ -83,8 +84,13 @@ func (p *queues) lacks(c *item, at feed.Before) bool {
 		return false
 	}
 	first, ok := p.view.Until(*c.touch, c.Stats.Before)
-	return ok && p.view.Lacks(at, first)
+	stands := !at.Time.IsZero() && at.Time.Equal(first.Time) && p.now.Sub(p.movedAt) >= standsAfter
+	return ok && p.view.Lacks(at, first) && !stands
 }
+
+// standsAfter is how long a position that is a time has to stay that of an event before queries are asked that the event
+// reached: the data may include it, and no later event comes to show that. Most positions move on before.
+const standsAfter = 5 * time.Second
 
 // placeAgain places all queries again, because other ones may be proved.
 func (p Proofs) placeAgain() {
@@ -315,6 +321,9 @@ func (p Proofs) NextArmed() (next time.Time) {
 // Positioned tells the endpoint's position. Queries that an event reached which it includes are due,
 // and marked if the event matched them.
 func (p Proofs) Positioned(now time.Time, before feed.Before) {
+	if before.Place != p.position.Place {
+		p.movedAt = now
+	}
 	p.now, p.position, p.toldAt = now.Round(0), before, now
 	if p.view == nil || !p.view.Knows(before) {
 		p.placePending()

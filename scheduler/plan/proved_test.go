@@ -133,7 +133,11 @@ func TestThePositionIsTheTimeOfTheEvent(t *testing.T) {
 		f.now = placeAt(200).Time
 		f.tell(200, true)
 		f.touch(20)
-		f.Positioned(f.now, f.view.Told(feed.Place{Time: placeAt(position).Time}))
+		now := f.view.Told(feed.Place{Time: placeAt(position).Time})
+		if f.Positioned(f.now, now); (position <= 20) != (f.c.why == proved) {
+			t.Errorf("an event at 20 s, the endpoint at %d s, which has just been told: %v", position, f.c.why)
+		}
+		f.Positioned(f.now.Add(standsAfter), now)
 		if due := f.c.why != proved; due != want {
 			t.Errorf("an event at 20 s, the endpoint at %d s: %v", position, f.c.why)
 		}

@@ -188,10 +188,10 @@ func (v *View) Includes(b feed.Before, p feed.Place) bool {
 	return !p.Time.After(b.Assumed)
 }
 
-// Lacks reports whether the data at a position of the endpoint are before an event. Between Lacks and Includes, one
-// cannot tell: the event has the time of the position, or was published before events that came earlier.
+// Lacks reports whether the data at a position of the endpoint may well lack an event, so that it is too early to ask.
+// An event from before a position that is a time may still be lacking where events come out of order, and most are not.
 func (v *View) Lacks(b feed.Before, p feed.Place) bool {
-	return !v.Includes(b, p) && (b.Time.IsZero() || p.Time.After(b.Time))
+	return !v.Includes(b, p) && (b.Time.IsZero() || !p.Time.Before(b.Time))
 }
 
 // known reports whether every event is known that the answer may not include.
