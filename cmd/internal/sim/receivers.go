@@ -5,6 +5,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/sim/plan"
@@ -382,11 +383,18 @@ func (j *judge) proofs() {
 		case plan.Unproved:
 			// An endpoint whose position went back may have several servers: then nothing is proved for the time of its lag.
 			several := j.Plan.Feed.Position && len(j.Plan.Feed.Lies) > 0
-			if len(j.Plan.Steps) == 0 && !several && !j.starves(e.Query, e.At) {
+			if len(j.Plan.Steps) == 0 && !several && !j.starves(e.Query, e.At) && !j.untold(&e) {
 				j.say(e.At, "query %d is not proved %s after the last fault: %s", e.Query, j.Plan.Settle, e.Text)
 			}
 		}
 	}
+}
+
+// untold reports whether a result is not proved because its answer came so late that the log is not read again yet.
+func (j *judge) untold(e *plan.Event) bool {
+	lately := 20*time.Second + j.Plan.Feed.Delay
+	return strings.Contains(e.Text, "has not yet told") &&
+		slices.ContainsFunc(j.answers(e.Query), func(a answer) bool { return a.at > e.At-lately })
 }
 
 // gauges checks what the metrics say of results, and the number of rounds of profiles.

@@ -52,6 +52,7 @@ func TestJudgeOfReceivers(t *testing.T) {
 		return plan.Plan{Followers: []plan.Follower{{Way: way, Away: []plan.Window{{From: 11 * time.Second, Until: 12 * time.Second}}}}}
 	}
 	content := func(s int, rows ...int) plan.Event { return at(s, plan.Event{Kind: plan.Content, Rows: [][]int{rows}}) }
+	const untold = "the feed has not yet told what happened until the last answer"
 	hooked := at(5, plan.Event{Kind: plan.Hooked})
 	began := at(11, plan.Event{Kind: plan.Hooked, Seq: 1})
 	words := func(s int, added, removed []int) plan.Event {
@@ -140,6 +141,10 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"a proof of what comes later", fed, []plan.Event{proved(3, 2)}, true},
 		{"a proof of what is over", fed, []plan.Event{proved(2, 3)}, true},
 		{"nothing is proved at the end", fed, []plan.Event{at(360, plan.Event{Kind: plan.Unproved, Seq: 3, Text: "why"})}, true},
+		{"the log does not tell for long", fed, []plan.Event{at(360, plan.Event{Kind: plan.Unproved, Seq: 3, Text: untold})}, true},
+		{"the log has not told yet", fed, []plan.Event{at(349, plan.Event{Kind: plan.Ask, N: 9, Members: []int{0}}),
+			at(350, plan.Event{Kind: plan.Answer, N: 9, Members: []int{0}, Rows: [][]int{{2, 3}}}),
+			at(360, plan.Event{Kind: plan.Unproved, Seq: 3, Text: untold})}, false},
 		{"nothing is proved after a lie", lied, []plan.Event{at(360, plan.Event{Kind: plan.Unproved, Seq: 3, Text: "why"})}, false},
 		{"the metrics", plan.Plan{}, []plan.Event{at(360, plan.Event{Kind: plan.Gauge, N: 2})}, false},
 		{"other metrics", plan.Plan{}, []plan.Event{at(360, plan.Event{Kind: plan.Gauge, N: 1})}, true},
