@@ -51,7 +51,7 @@ var needs = map[string]func(p *plan.Plan) bool{
 	"no-keep":         alerts(func(x *plan.Rule) bool { return !x.Manager && x.Keep > 5*time.Second }),
 	"never-resolved":  alerts(func(x *plan.Rule) bool { return x.Keep > 0 }),
 	"clock-back-for":  func(p *plan.Plan) bool { return steps(p, -1<<62, 0) && waiting(p) },
-	"clock-ahead-for": func(p *plan.Plan) bool { return steps(p, 0, 1<<62) && len(p.Stops) == 0 && waiting(p) },
+	"clock-ahead-for": func(p *plan.Plan) bool { return steps(p, 0, 1<<62) && waiting(p) },
 	"same-firing":     alerts(func(x *plan.Rule) bool { return !x.Manager }),
 	"time-id":         alerts(func(x *plan.Rule) bool { return !x.Manager && x.For == 0 }),
 	"never-settled":   alerts(func(x *plan.Rule) bool { return !x.Manager }),
@@ -388,7 +388,7 @@ var bugs = []bug{
 	// Tokens.
 	{"any-token", "a token that does not exist is taken for the first one", []edit{
 		{"web/gate.go", "	if found == nil || expired(*found, now) {",
-			"	if BUG && found == nil { found = &tokens[0] }\n	if found == nil || expired(*found, now) {"},
+			"	if BUG && found == nil { all, _, _ := g.all(); found = &all[0] }\n	if found == nil || expired(*found, now) {"},
 	}},
 	{"any-role", "who may read may do everything", []edit{
 		{"registry/caller.go", "rank[need] > 0 && rank[r] >= rank[need]", "rank[need] > 0 && (rank[r] >= rank[need] || BUG && rank[r] > 0)"},

@@ -3,6 +3,7 @@ package main
 // This file judges a run: from what the endpoint answered follows what the server may say.
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +19,7 @@ const slack = 5 * time.Millisecond
 // A request is one that the endpoint received.
 type request struct {
 	begin, end time.Duration
+	node       int
 	members    []int
 	rows       [][]int // by member; nil without an answer
 	fault      string
@@ -74,8 +76,12 @@ func Judge(r *Run) []string {
 	j.proofs()
 	j.gauges()
 	j.hints()
+	j.leases()
 	j.repeated()
 	j.use()
+	if i := bytes.Index(j.Output, []byte("panic")); i >= 0 {
+		j.say(0, "the server panics: %.300s", j.Output[i:])
+	}
 	return j.wrong
 }
 
@@ -160,7 +166,7 @@ func (j *judge) read() {
 			}
 			ids[e.Query] = e.Text
 		case plan.Ask:
-			r := &request{begin: e.At, end: e.At, members: e.Members, cut: true}
+			r := &request{begin: e.At, end: e.At, node: e.Who, members: e.Members, cut: true}
 			open[e.N] = r
 			j.requests = append(j.requests, r)
 		case plan.Answer:
@@ -216,6 +222,17 @@ func (j *judge) politeness() {
 	}
 }
 
+// leases checks that a node that is cut off from the journal asks nothing once others may have its lease.
+func (j *judge) leases() {
+	for _, r := range j.requests {
+		for _, o := range j.Plan.Outages {
+			if since := r.begin - o.From; o.Node == r.node && o.Kind == plan.Off && o.Holds(r.begin) && since > j.Plan.Lease {
+				j.say(r.begin, "node %d asks the endpoint %s after it was cut off; its lease is %s", r.node, since, j.Plan.Lease)
+			}
+		}
+	}
+}
+
 // budget checks the execution time in each slot, where slots begin at multiples of their
 // length.
 func (j *judge) budget() {
@@ -256,7 +273,11 @@ func (j *judge) budget() {
 // repays checks that no request begins in a slot whose budget, less the debt of the slots before, is used up.
 func (j *judge) repays(slot int, debt time.Duration, is plan.Settings) {
 	from := time.Duration(slot) * j.Plan.Slot
-	killed := func(at time.Duration) bool { return at <= from+j.Plan.Slot && from <= at+2*j.Plan.Slot+time.Minute }
+	killed := func(at time.Duration) bool {
+		return at <= from+j.Plan.Slot && from <= at+2*j.Plan.Slot+time.Minute && slices.ContainsFunc(j.requests, func(r *request) bool {
+			return r.begin <= at && at <= r.end+2*time.Second
+		})
+	}
 	if debt < 20*slack || len(j.Plan.Edits) > 0 || slices.ContainsFunc(j.kills, killed) {
 		return // a server that was killed does not know what its last requests took
 	}

@@ -96,6 +96,7 @@ func TestJudge(t *testing.T) {
 			r.Plan.Steps = []plan.Step{{At: 15 * time.Second, By: time.Hour}}
 			at(r, plan.State, 2).Wall = wallAt(3620)
 		},
+		"the server panics":   func(r *Run) { r.Output = []byte("http: panic serving 127.0.0.1") },
 		"an error of the API": func(r *Run) { insert(r, 9, plan.Event{Kind: plan.Problem, Text: "500"}) },
 	} {
 		r := quiet()
@@ -117,7 +118,8 @@ func TestJudgeOfDebt(t *testing.T) {
 		{"it is repaid", 400 * time.Millisecond, 400 * time.Millisecond, 0, false},
 		{"it is not", 1100 * time.Millisecond, time.Second, 0, true},
 		{"two requests begin together", 0, time.Second, 0, false},
-		{"the server was killed", 1100 * time.Millisecond, time.Second, 9 * time.Second, false},
+		{"the server was killed at once", 1100 * time.Millisecond, time.Second, 4 * time.Second, false},
+		{"the server was killed later", 1100 * time.Millisecond, time.Second, 9 * time.Second, true},
 	} {
 		p := &plan.Plan{Span: time.Minute, Slot: 10 * time.Second,
 			Settings: plan.Settings{Rule: "debt", Budget: 2 * time.Second, Timeout: 2 * time.Second}}
@@ -128,6 +130,22 @@ func TestJudgeOfDebt(t *testing.T) {
 		}
 		if j.budget(); len(j.wrong) > 0 != c.wrong {
 			t.Errorf("%s: %q", c.name, j.wrong)
+		}
+	}
+}
+
+// A node that is cut off asks nothing once others may have its lease.
+func TestJudgeOfLeases(t *testing.T) {
+	off := plan.Outage{Window: plan.Window{From: 10 * time.Second, Until: time.Minute}, Node: 1, Kind: plan.Off}
+	for _, c := range []struct {
+		node  int
+		at    time.Duration
+		wrong bool
+	}{{1, 15 * time.Second, false}, {1, 17 * time.Second, true}, {0, 17 * time.Second, false}, {1, time.Minute, false}} {
+		j := &judge{Run: &Run{Plan: &plan.Plan{Lease: 6 * time.Second, Outages: []plan.Outage{off}}},
+			requests: []*request{{begin: c.at, end: c.at, node: c.node}}}
+		if j.leases(); len(j.wrong) > 0 != c.wrong {
+			t.Errorf("%+v: %q", c, j.wrong)
 		}
 	}
 }

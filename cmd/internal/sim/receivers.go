@@ -207,7 +207,7 @@ func (j *judge) rule(who int) {
 func (j *judge) waited(x *plan.Rule, e *plan.Event) {
 	// While no server runs the clock counts, and a message may have waited for its receiver.
 	const lately = 2 * time.Minute
-	if len(j.Plan.Steps) > 0 && len(j.ends) > 0 || j.broken(e.At) || j.unsettled(e.At) ||
+	if j.broken(e.At) || j.unsettled(e.At) ||
 		slices.ContainsFunc(x.Away, func(w plan.Window) bool { return w.From <= e.At && e.At <= w.Until+lately }) ||
 		slices.ContainsFunc(j.ends, func(end time.Duration) bool { return end <= e.At && e.At <= end+lately }) {
 		return
@@ -234,7 +234,8 @@ func (j *judge) waited(x *plan.Rule, e *plan.Event) {
 	}
 }
 
-// hints checks that each query for which a hint came is asked after it within two slots, where nothing prevents that.
+// hints checks that each query for which a hint came is asked after it within two slots, or at once in what the last slot has
+// left of its budget, where nothing prevents that.
 func (j *judge) hints() {
 	p := j.Plan
 	for _, e := range j.Events {
@@ -244,6 +245,9 @@ func (j *judge) hints() {
 		until, is, cost := e.At+2*p.Slot+time.Second, j.in(e.At), time.Duration(0)
 		for _, q := range e.Members {
 			cost += p.Queries[q].Cost + is.MinGap
+		}
+		if j.idles(e.At, cost) {
+			until = e.At + cost + 2*time.Second
 		}
 		calm := plan.Window{From: e.At - time.Minute, Until: until}
 		troubled := slices.ContainsFunc(p.Faults, func(f plan.Fault) bool {
@@ -267,6 +271,27 @@ func (j *judge) hints() {
 			}
 		}
 	}
+}
+
+// idles reports whether the slot of a time has ended early, and has left much more of its budget than a cost.
+func (j *judge) idles(at, cost time.Duration) bool {
+	begin, is := at-at%j.Plan.Slot, j.in(at)
+	if at < 3*j.Plan.Slot || begin+j.Plan.Slot < at+cost+4*time.Second || j.Plan.Feed != nil || len(j.Plan.Profiles) > 0 {
+		return false
+	}
+	used, some := time.Duration(0), false
+	for _, r := range j.requests {
+		switch {
+		case r.begin > at:
+		case r.end > at-time.Second:
+			return false
+		case r.begin >= begin-slack:
+			used, some = used+r.end-r.begin, true
+		case r.begin >= begin-j.Plan.Slot && r.end > begin:
+			return false
+		}
+	}
+	return some && used+4*cost+time.Second/2 < is.Budget
 }
 
 // repeated checks that a message comes again only if its receiver was in trouble, or the server ended, since.

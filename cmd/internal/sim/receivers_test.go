@@ -182,3 +182,29 @@ func TestJudgeOfHints(t *testing.T) {
 		}
 	}
 }
+
+// A hint brings a query into what the last slot has left of its budget, if that has ended early.
+func TestJudgeOfHintsBetweenSlots(t *testing.T) {
+	const at = 4*time.Minute + 3*time.Second
+	for _, c := range []struct {
+		name  string
+		took  time.Duration // what the slot of the hint had used before it
+		ended time.Duration // before the hint
+		after time.Duration // from the hint to the request
+		wrong bool
+	}{
+		{"at once", 100 * time.Millisecond, 2 * time.Second, time.Second, false},
+		{"in the next slot", 100 * time.Millisecond, 2 * time.Second, 8 * time.Second, true},
+		{"the budget is used up", 1900 * time.Millisecond, 1050 * time.Millisecond, 8 * time.Second, false},
+		{"the slot has not ended", 100 * time.Millisecond, time.Second / 2, 8 * time.Second, false},
+	} {
+		p := &plan.Plan{Span: 10 * time.Minute, Slot: 10 * time.Second, Settings: plan.Settings{Budget: 2 * time.Second, Concurrency: 1},
+			Queries: []plan.Query{{Cost: 10 * time.Millisecond}}}
+		j := &judge{Run: &Run{Plan: p, Events: []plan.Event{{At: at, Kind: plan.Hinted, Members: []int{0}}}}, requests: []*request{
+			{begin: at - c.ended - c.took, end: at - c.ended, members: []int{0}}, {begin: at + c.after, end: at + c.after, members: []int{0}}}}
+		j.hints()
+		if wrong := len(j.wrong) > 0; wrong != c.wrong {
+			t.Errorf("%s: %q", c.name, j.wrong)
+		}
+	}
+}

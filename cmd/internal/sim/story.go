@@ -27,6 +27,9 @@ func story(r *Run) []byte {
 	if p.Restore > 0 {
 		fmt.Fprintf(&b, "%s: a backup is made; it is restored at the first start after %s.\n", clock(p.Backup), clock(p.Restore))
 	}
+	if p.Nodes > 0 {
+		fmt.Fprintf(&b, "There are %d nodes with leases of %s, whose clocks are behind by %s.\n", p.Nodes, p.Lease, p.Behind)
+	}
 	for _, o := range p.Outages {
 		fmt.Fprintf(&b, "%s to %s: node %d is %s.\n", clock(o.From), clock(o.Until), o.Node, o.Kind)
 	}
@@ -64,6 +67,9 @@ func line(p *plan.Plan, e plan.Event) string {
 	}
 	switch e.Kind {
 	case plan.Ask:
+		if p.Nodes > 0 {
+			return fmt.Sprintf("request %d of node %d asks queries %v", e.N, e.Who, e.Members)
+		}
 		return fmt.Sprintf("request %d asks queries %v", e.N, e.Members)
 	case plan.Answer:
 		return fmt.Sprintf("request %d is answered (%s): %v", e.N, cmp.Or(e.Text, "well"), e.Rows)

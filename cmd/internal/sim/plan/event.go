@@ -13,7 +13,7 @@ const (
 	Left       = "left"       // node N was stopped
 	Checked    = "checked"    // the store was checked before the server opened it; Text is the error
 	Registered = "registered" // Query got the id Text
-	Ask        = "ask"        // the endpoint receives request N; Members are its queries
+	Ask        = "ask"        // the endpoint receives request N of node Who; Members are its queries
 	Answer     = "answer"     // the endpoint ends request N; Text is the fault, Rows are by member, if it answered
 	Snapshot   = "snapshot"   // follower Who has a whole result: Seq, Rows; Text is the reason
 	Delta      = "delta"      // follower Who applied a change: Prev, Seq, Rows

@@ -36,6 +36,10 @@ type Plan struct {
 
 	Nodes   int      `json:"nodes,omitempty"` // of a cluster, 0 for a server alone
 	Outages []Outage `json:"outages,omitempty"`
+	// Lease is how long a node may own an endpoint without a sign of life.
+	Lease time.Duration `json:"lease,omitempty"`
+	// Behind is by how much the clock of each node is, as little as clocks that are kept in step are.
+	Behind []time.Duration `json:"behind,omitempty"`
 
 	Tokens bool `json:"tokens,omitempty"` // the server has tokens
 
@@ -434,7 +438,55 @@ func New(seed uint64) *Plan {
 		}
 	}
 	p.Tokens = next().IntN(4) == 0
+	if r = next(); p.Nodes > 0 {
+		p.Lease = pick(r, 3*time.Second, 6*time.Second, 20*time.Second)
+		for range p.Nodes {
+			p.Behind = append(p.Behind, pick(r, 0, 0, 300*time.Millisecond, time.Second))
+		}
+	}
+	aim(next(), p)
 	return p
+}
+
+// patience is how long a clock that was set must show the other time until a server believes it.
+const patience = 2 * time.Minute
+
+// aim lets things go wrong when something else happens: receivers are in trouble when a result changes, the server
+// believes a clock that was set while an alert waits, and queries are registered while a node is cut off.
+func aim(r *rand.Rand, p *Plan) {
+	for _, o := range p.Outages {
+		if q := r.IntN(len(p.Queries)); o.Kind == Off && r.IntN(3) > 0 && p.Queries[q].Registered < o.From {
+			p.Queries[q].Registered = between(r, o.From, o.Until)
+		}
+	}
+	for i := range p.Followers {
+		p.Followers[i].From = max(p.Followers[i].From, p.Queries[p.Followers[i].Query].Registered+2*time.Second)
+	}
+	for i := range p.Rules {
+		p.Rules[i].From = max(p.Rules[i].From, p.Queries[p.Rules[i].Query].Registered+time.Second)
+	}
+	for i := range p.Followers {
+		f := &p.Followers[i]
+		changes := p.Queries[f.Query].Updates[1:]
+		if n := len(f.Away); n > 0 && len(changes) > 0 && r.IntN(2) == 0 {
+			from := pick(r, changes[len(changes)-1], changes[r.IntN(len(changes))]).At
+			f.Away[n-1] = Window{from, min(p.Span, from+p.Slot+between(r, 5*time.Second, 40*time.Second))}
+			slices.SortFunc(f.Away, func(a, b Window) int { return int(a.From - b.From) })
+		}
+	}
+	for _, x := range p.Rules {
+		wait := max(x.For, x.Keep)
+		u := p.Queries[x.Query].Updates
+		at := u[r.IntN(len(u))].At + between(r, 0, wait+p.Slot) - patience
+		if wait < 10*time.Second || p.Nodes > 0 || len(p.Steps) > 0 || at < 0 {
+			continue
+		}
+		by := pick(r, -time.Hour, time.Hour)
+		if by < 0 { // the clock is ahead at first, or not
+			p.Steps = pick(r, nil, []Step{{0, time.Hour}})
+		}
+		p.Steps = append(p.Steps, Step{at, by})
+	}
 }
 
 // shorten makes the world of a cluster smaller, since three servers do everything there.

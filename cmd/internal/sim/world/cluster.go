@@ -33,8 +33,8 @@ func inner(node int) string { return fmt.Sprint("127.0.0.1:", 9100+node) }
 // newOn is server.NewOn, which the product has in the simulation only.
 var newOn func(ctx context.Context, conf *config.Config, log *slog.Logger, j journal.Journal, c *clock.Clock) (*server.Server, error)
 
-// lease is how long a node of a cluster may own an endpoint without a sign of life.
-const lease = 20 * time.Second
+// contact begins what nodes tell the endpoint of themselves, before their number.
+const contact = "mailto:node"
 
 // A cluster is a world with several servers.
 type cluster struct{ *world }
@@ -108,7 +108,8 @@ func (w cluster) runNode(ctx context.Context, i int) error {
 		return err
 	}
 	c := w.config(w.address(i), dir)
-	c.Cluster = config.Cluster{Name: "sim", Node: fmt.Sprint("n", i), Role: "worker", Lease: registry.Duration(lease),
+	c.Contact = fmt.Sprint(contact, i)
+	c.Cluster = config.Cluster{Name: "sim", Node: fmt.Sprint("n", i), Role: "worker", Lease: registry.Duration(w.Lease),
 		API: map[string]string{}}
 	for k := range w.Nodes {
 		c.Cluster.API[fmt.Sprint("n", k)] = "http://" + inner(k)
@@ -116,7 +117,7 @@ func (w cluster) runNode(ctx context.Context, i int) error {
 	j := &link{Journal: w.journal.Open(), off: func() bool { return w.Out(i, plan.Off, w.now()) || w.Out(i, plan.Dead, w.now()) }}
 	defer j.Close()
 	log := newLog().With("node", i)
-	s, err := newOn(ctx, c, log, j, clock.New(time.Now, clock.Patience, log))
+	s, err := newOn(ctx, c, log, j, clock.New(func() time.Time { return time.Now().Add(-w.Behind[i]) }, clock.Patience, log))
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/sim/plan"
 )
 
@@ -67,7 +68,14 @@ func (e *endpoint) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	e.n++
 	n := e.n
-	w.write(plan.Event{Kind: plan.Ask, N: n, Members: members})
+	if agent := "Freshet/" + cli.Release; !strings.HasPrefix(r.UserAgent(), agent) {
+		w.write(plan.Event{Kind: plan.Problem, Text: fmt.Sprintf("a request is one of %q, not of %q", r.UserAgent(), agent)})
+	}
+	node := 0
+	if _, number, found := strings.Cut(r.UserAgent(), contact); found {
+		node, _ = strconv.Atoi(strings.TrimSuffix(number, ")"))
+	}
+	w.write(plan.Event{Kind: plan.Ask, Who: node, N: n, Members: members})
 	fault := e.fault(w.now(), n)
 	cost := time.Duration(0)
 	for _, i := range members {

@@ -74,6 +74,13 @@ func refused(status int, err error) bool {
 	return status >= 400 && status < 500 && status != http.StatusNotFound && !strings.Contains(err.Error(), "no query has ")
 }
 
+// learn remembers that something is there.
+func (w *world) learn(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known = append(w.known, path)
+}
+
 // name is the name of a query.
 func name(i int) string { return fmt.Sprint("q", i) }
 
@@ -97,6 +104,7 @@ func (w *world) hold(ctx context.Context, i int) {
 		}
 		if err == nil {
 			w.write(plan.Event{Kind: plan.Registered, Query: i, Text: made.ID})
+			w.learn("/v1/queries/" + name(i))
 			return
 		}
 		at = w.now() + time.Second

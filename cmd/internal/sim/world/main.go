@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/cmd/internal/server"
 	"github.com/freshet/freshet/cmd/internal/sim/plan"
@@ -44,8 +45,9 @@ type world struct {
 	journal  *memory.Log  // the journal of a cluster
 	versions []plan.Version
 
-	mu  sync.Mutex
-	log *os.File
+	mu    sync.Mutex
+	log   *os.File
+	known []string // paths of what the server has confirmed in this life
 }
 
 func main() {
@@ -68,6 +70,7 @@ func main() {
 		os.Exit(2)
 	}
 	w.versions = w.Versions()
+	cli.Release = fmt.Sprint("v1.", w.offset.Milliseconds(), ".0") // each start is one of another build
 	w.live()
 	os.Exit(0)
 }
@@ -210,6 +213,9 @@ func (w *world) begin(ctx context.Context) {
 	}
 	for i := range w.Profiles {
 		go reader{w}.profile(ctx, i)
+	}
+	if w.Nodes > 0 {
+		go reader{w}.find(ctx)
 	}
 }
 

@@ -77,6 +77,34 @@ func (w reader) readPast(ctx context.Context) {
 	}
 }
 
+// find asks all nodes of a cluster for what is there: a node that is cut off says that it does not know, never that there is
+// no such thing.
+func (w reader) find(ctx context.Context) {
+	r := rand.New(rand.NewPCG(w.Seed, 0xf19d))
+	for w.until(ctx, w.now()+time.Duration(500+r.IntN(2500))*time.Millisecond) && w.now() < w.Span {
+		w.mu.Lock()
+		known := slices.Clone(w.known)
+		w.mu.Unlock()
+		if len(known) == 0 {
+			continue
+		}
+		node, path := r.IntN(w.Nodes), known[r.IntN(len(known))]
+		here, cancel := context.WithTimeout(ctx, 5*time.Second)
+		q, err := http.NewRequestWithContext(here, http.MethodGet, "http://"+w.address(node)+path, nil)
+		if err == nil {
+			w.sign(q, holderToken)
+			var resp *http.Response
+			if resp, err = http.DefaultClient.Do(q); err == nil {
+				resp.Body.Close()
+				if resp.StatusCode == http.StatusNotFound {
+					w.write(plan.Event{Kind: plan.Problem, Text: fmt.Sprintf("node %d says that %s is not there", node, path)})
+				}
+			}
+		}
+		cancel()
+	}
+}
+
 // hint tells the server at its time that the data of queries has changed.
 func (w *world) hint(ctx context.Context, i int) {
 	h := w.Hints[i]
