@@ -439,7 +439,10 @@ func New(seed uint64) *Plan {
 	}
 	p.Tokens = next().IntN(4) == 0
 	if r = next(); p.Nodes > 0 {
-		p.Lease = pick(r, 3*time.Second, 6*time.Second, 20*time.Second)
+		p.Lease = 20 * time.Second
+		if p.Slot > 5*time.Second { // the next slot of a node that is cut off may begin when its lease has run out
+			p.Lease = pick(r, p.Lease, 8*time.Second)
+		}
 		for range p.Nodes {
 			p.Behind = append(p.Behind, pick(r, 0, 0, 300*time.Millisecond, time.Second))
 		}

@@ -79,3 +79,40 @@ func TestIn(t *testing.T) {
 		}
 	}
 }
+
+// Things go wrong when something else happens: alerts wait when the server believes a clock that was set, and queries are
+// registered while a node is cut off.
+func TestAim(t *testing.T) {
+	believed, registered := 0, 0
+	for seed := range uint64(300) {
+		p := New(seed)
+		for _, x := range p.Rules {
+			for _, s := range p.Steps {
+				for _, u := range p.Queries[x.Query].Updates {
+					if after := s.At + patience - u.At; after >= 0 && after < max(x.For, x.Keep) {
+						believed++
+					}
+				}
+			}
+		}
+		for _, o := range p.Outages {
+			for _, q := range p.Queries {
+				if o.Kind == Off && o.Holds(q.Registered) {
+					registered++
+				}
+			}
+		}
+		for _, f := range p.Followers {
+			if f.From < p.Queries[f.Query].Registered {
+				t.Errorf("seed %d: a follower of a query that is not there yet", seed)
+			}
+		}
+		if p.Nodes > 0 && (p.Lease == 0 || len(p.Behind) != p.Nodes) {
+			t.Errorf("seed %d: a cluster with leases of %s and clocks %v", seed, p.Lease, p.Behind)
+		}
+	}
+	if believed < 20 || registered < 20 {
+		t.Errorf("%d times the clock is believed while an alert may wait, and %d queries are registered while a node is cut off", believed,
+			registered)
+	}
+}

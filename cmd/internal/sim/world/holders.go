@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/sim/plan"
@@ -74,11 +75,22 @@ func refused(status int, err error) bool {
 	return status >= 400 && status < 500 && status != http.StatusNotFound && !strings.Contains(err.Error(), "no query has ")
 }
 
-// learn remembers that something is there.
-func (w *world) learn(path string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.known = append(w.known, path)
+// paths are those of things that are there.
+type paths struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (p *paths) add(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list = append(p.list, path)
+}
+
+func (p *paths) all() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.list)
 }
 
 // name is the name of a query.
@@ -104,7 +116,7 @@ func (w *world) hold(ctx context.Context, i int) {
 		}
 		if err == nil {
 			w.write(plan.Event{Kind: plan.Registered, Query: i, Text: made.ID})
-			w.learn("/v1/queries/" + name(i))
+			w.known.add("/v1/queries/" + name(i))
 			return
 		}
 		at = w.now() + time.Second

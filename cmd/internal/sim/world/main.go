@@ -47,7 +47,7 @@ type world struct {
 
 	mu    sync.Mutex
 	log   *os.File
-	known []string // paths of what the server has confirmed in this life
+	known paths // of what the server has confirmed in this life
 }
 
 func main() {

@@ -82,9 +82,7 @@ func (w reader) readPast(ctx context.Context) {
 func (w reader) find(ctx context.Context) {
 	r := rand.New(rand.NewPCG(w.Seed, 0xf19d))
 	for w.until(ctx, w.now()+time.Duration(500+r.IntN(2500))*time.Millisecond) && w.now() < w.Span {
-		w.mu.Lock()
-		known := slices.Clone(w.known)
-		w.mu.Unlock()
+		known := w.known.all()
 		if len(known) == 0 {
 			continue
 		}

@@ -305,14 +305,14 @@ func (w *world) make(ctx context.Context, collection, one string, body map[strin
 		status, err := w.call(ctx, http.MethodGet, one, nil, nil)
 		if err == nil {
 			made()
-			w.learn(one)
+			w.known.add(one)
 			return
 		}
 		if status == http.StatusNotFound {
 			status, err = w.call(ctx, http.MethodPost, collection, body, nil)
 			if err == nil {
 				made()
-				w.learn(one)
+				w.known.add(one)
 				return
 			}
 			if refused(status, err) && status != http.StatusConflict {
