@@ -184,13 +184,6 @@ func (c *Conn) WriteDocument(before []byte, doc *notify.Document, after []byte) 
 // Lags returns the number of slow writes so far. If it grows, the client has fallen behind.
 func (c *Conn) Lags() uint64 { return c.wire.lags.Load() }
 
-// Soon makes Beat be called soon, since something may be due earlier than it has said.
-func (c *Conn) Soon() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.timer.Reset(0)
-}
-
 // beat handles what is due, and sets the timer.
 func (c *Conn) beat() {
 	now := time.Now()
@@ -225,7 +218,7 @@ func (c *Conn) beat() {
 	c.timer.Reset(time.Until(next))
 }
 
-// Recheck implements notify.Connection.
+// Recheck implements notify.Connection. It makes Beat be called soon, with a check of the tokens.
 func (c *Conn) Recheck() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,40 +232,30 @@ func (c *Conn) Drain() { c.cancel(Close(CloseDraining, "server is going down")) 
 // Cut implements notify.Connection.
 func (c *Conn) Cut() { c.wire.Close() }
 
-// finish sends a close frame after what was gathered, if there is one to send.
+// finish sends a close frame after what was gathered, if there is one to send, and gives the client time to
+// read it before it closes the connection. Closing at once could reset the connection and discard what the
+// client has not read yet.
 func (c *Conn) finish() {
-	end := context.Cause(c.ctx)
+	end, t := context.Cause(c.ctx), c.srv.opts.Timing
 	c.mu.Lock()
 	c.timer.Stop()
 	c.mu.Unlock()
-	if errors.As(end, new(*closing)) {
+	if why, ok := errors.AsType[*closing](end); ok {
 		c.protocol.Wait()
 		c.out.flush()
-	}
-	c.closeGracefully(end)
-	c.protocol.Wait()
-	c.srv.opts.Logger.Debug("connection closed", "reason", end)
-	c.place.Leave()
-}
-
-// closeGracefully sends a close frame, if there is one, and gives the client time to
-// read it before it closes the connection. Closing at once could reset the connection
-// and discard what the client has not read yet.
-func (c *Conn) closeGracefully(end error) {
-	var why *closing
-	if t := c.srv.opts.Timing; errors.As(end, &why) {
 		msg := websocket.FormatCloseMessage(why.code, why.reason)
 		if c.ws.WriteControl(websocket.CloseMessage, msg, time.Now().Add(t.Write)) == nil {
-			t := time.NewTimer(t.Close)
-			defer t.Stop()
 			select {
 			case <-c.read:
-			case <-t.C:
+			case <-time.After(t.Close):
 			}
 		}
 	}
 	c.ws.Close()
 	<-c.read
+	c.protocol.Wait()
+	c.srv.opts.Logger.Debug("connection closed", "reason", end)
+	c.place.Leave()
 }
 
 // watchReads limits the size of messages, and extends the time without input. A close frame of the
