@@ -115,7 +115,7 @@ func (a *Arena) run(ctx context.Context, name string, w *Simulator, done func(Ro
 // Write writes arena.jsonl, which has all rows, arena.md, and for each rule a figure.
 func (a *Arena) Write(dir string) error {
 	var lines, text bytes.Buffer
-	if err := a.lines(&lines); err != nil {
+	if err := figure.WriteLines(&lines, a.rows); err != nil {
 		return err
 	}
 	files := map[string][]byte{}
@@ -132,18 +132,6 @@ func (a *Arena) Write(dir string) error {
 	}
 	files["arena.jsonl"], files["arena.md"] = lines.Bytes(), text.Bytes()
 	return figure.WriteFiles(dir, files)
-}
-
-// lines writes all rows as JSON, one object a line, with their trace.
-func (a *Arena) lines(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	for _, r := range a.rows {
-		if err := e.Encode(r); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // budgets lists all budgets, the smallest first.

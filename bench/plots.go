@@ -23,7 +23,6 @@ func (s *Study) figures() []figure.Figure {
 		list = append(list, figure.Figure{Name: name, Caption: caption, Make: draw})
 	}
 	add("changes", "Queries whose result changes, by revision.", s.plotChanges)
-	add("distinct", "Queries whose result has changed at least once up to each revision.", s.plotDistinct)
 	add("runtime", "Seconds that executing all queries takes in each revision, and those whose result changed in it.", s.plotRuntime)
 	rings := ""
 	if s.Compare {
@@ -72,25 +71,6 @@ func (s *Study) plotChanges() (*plot.Plot, error) {
 		p.Add(l)
 	}
 	return p, nil
-}
-
-func (s *Study) plotDistinct() (*plot.Plot, error) {
-	t := s.world.t
-	first := make([]int, t.Revisions+1)
-	for _, q := range t.Series {
-		if len(q.Versions) > 1 {
-			first[q.Versions[1].Rev]++
-		}
-	}
-	p := figure.New("Queries that have changed so far", "revision", "distinct queries")
-	sum, line := 0, make(plotter.XYs, t.Revisions+1)
-	for i := range line {
-		sum += first[i]
-		line[i] = plotter.XY{X: float64(i), Y: float64(sum)}
-	}
-	var l figure.Lines
-	defer l.AddTo(p)
-	return p, l.Add("", line)
 }
 
 func (s *Study) plotRuntime() (*plot.Plot, error) {

@@ -78,13 +78,3 @@ func Published() []Reference {
 		Reference{narrow, "ttl:max=256:half", 162407, 9640, 95893, 258, 5574, 18},
 	)
 }
-
-// find returns the reference for a policy under a budget, nil if there is none.
-func find(list []Reference, policy string, budgetMS int64) *Reference {
-	for i := range list {
-		if list[i].Policy == policy && list[i].Budget.Milliseconds() == budgetMS {
-			return &list[i]
-		}
-	}
-	return nil
-}

@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/bench/figure"
@@ -29,7 +28,7 @@ func (s *Study) html(w io.Writer, pictures []figure.Picture) error {
 	}
 	t := s.world.t
 	return page.Execute(w, map[string]any{
-		"Trace": strings.Join(s.names, ", "), "Several": len(s.names) > 1, "Rule": s.Rules[0],
+		"Trace": s.name, "Rule": s.Rules[0],
 		"Measures": tableColumns, "Clairvoyant": clairvoyant, "Default": registry.DefaultPolicy,
 		"Queries": figure.Thousands(t.Queries), "Revisions": figure.Thousands(t.Revisions), "Changes": figure.Thousands(s.world.changes),
 		"Compare": s.Compare, "Why": whyExecutions, "Published": PublishedSource, "Tables": tables, "Figures": figures,
@@ -55,12 +54,13 @@ type cell struct {
 
 func (s *Study) table(n int, budget time.Duration) tableView {
 	v := tableView{Title: fmt.Sprintf("Table %d. Budget %s", n, seconds(budget))}
-	list := s.summaries(budget)
-	for _, sum := range list {
-		published := s.published(sum.policy, budget)
-		row := tableRow{Policy: sum.policy}
-		for m, k := range tableColumns {
-			row.Cells = append(row.Cells, cell{sum.text(m), k.others(published, sum.means[m]), best(list, m)[sum.policy]})
+	list := s.rowsOf(budget)
+	for _, r := range list {
+		published := s.published(r.Policy, budget)
+		row := tableRow{Policy: r.Policy}
+		for _, k := range tableColumns {
+			v := k.of(r)
+			row.Cells = append(row.Cells, cell{decimal(v, k.digits), k.others(published, v), k.isBest(r, list)})
 		}
 		v.Rows = append(v.Rows, row)
 	}
@@ -99,8 +99,7 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem}dt{font-wei
 figure{margin:2rem 0}figure svg{max-width:100%;height:auto;border:1px solid #eee}figcaption{color:#444;max-width:60rem}
 </style>
 <h1>Refresh policies over {{.Trace}}</h1>
-<p>{{.Queries}} queries, {{.Revisions}} revisions, {{.Changes}} changes{{if .Several}} in the first trace; tables ` +
-	`are means over all traces, plots show the first{{end}}; budget rule <code>{{.Rule}}</code>.
+<p>{{.Queries}} queries, {{.Revisions}} revisions, {{.Changes}} changes; budget rule <code>{{.Rule}}</code>.
 All columns are taken from the trace, not from what happened to be executed.</p>
 <h2>Columns</h2>
 <dl>{{range .Measures}}<dt>{{name .}}</dt><dd>{{meaning .}}</dd>
@@ -109,8 +108,7 @@ All columns are taken from the trace, not from what happened to be executed.</p>
 	`endpoint can run: <code>{{.Clairvoyant}}</code> and <code>edf</code> know all results beforehand, and run what is stale ` +
 	`longest or what changes again first; <code>rates</code> knows how often each result changes. The plots of ` +
 	`detection have a bound that no schedule of requests for one query each exceeds.
-<code>{{.Default}}</code> is the server's default policy.{{if .Several}} Behind ±: the standard deviation over the ` +
-	`traces.{{end}}{{if .Compare}}
+<code>{{.Default}}</code> is the server's default policy.{{if .Compare}}
 Below our figures are, where there are any, <span class="p" style="display:inline">those of the paper</span> ` +
 	`({{.Published}}; DBpedia Live, so not the same trace), and by how many per cent ours are above or below.
 {{.Why}}{{end}}</p>

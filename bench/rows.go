@@ -4,16 +4,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"sync"
 	"text/tabwriter"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/freshet/freshet/bench/figure"
 )
@@ -27,119 +27,48 @@ func (w *Simulator) RunAll(ctx context.Context, setups []Setup, done func(Row)) 
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	rows := make([]Row, len(setups))
-	next := make(chan int)
-	var wait sync.WaitGroup
 	var mu sync.Mutex
-	var failed error
-	for range min(len(setups), runtime.GOMAXPROCS(0)) {
-		wait.Go(func() {
-			for i := range next {
-				row, err := w.Run(ctx, setups[i])
-				mu.Lock()
-				rows[i] = row
-				if err != nil && failed == nil {
-					failed = fmt.Errorf("%s, budget %s: %w", setups[i].Policy, setups[i].Budget, err)
-					cancel()
-				} else if err == nil {
-					done(row)
-				}
-				mu.Unlock()
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(runtime.GOMAXPROCS(0))
+	for i, s := range setups {
+		all.Go(func() error {
+			row, err := w.Run(ctx, s)
+			if err != nil {
+				return fmt.Errorf("%s, budget %s: %w", s.Policy, s.Budget, err)
 			}
+			mu.Lock()
+			defer mu.Unlock()
+			rows[i] = row
+			done(row)
+			return nil
 		})
 	}
-	for i := range setups {
-		next <- i
-	}
-	close(next)
-	wait.Wait()
-	if failed == nil {
+	err := all.Wait()
+	if err == nil {
 		w.setBounds(rows)
 	}
-	return rows, failed
+	return rows, err
 }
 
 // WriteRows writes rows as JSON, one object a line.
-func WriteRows(w io.Writer, rows []Row) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	for _, r := range rows {
-		if err := e.Encode(r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func WriteRows(w io.Writer, rows []Row) error { return figure.WriteLines(w, rows) }
 
-// rowColumns are the columns of the CSV, in the order of the JSON members.
-var rowColumns = []struct {
-	name string
-	get  func(*Row) string
-}{
-	{"policy", func(r *Row) string { return r.Policy }},
-	{"params", func(r *Row) string { return spellParams(r.Params) }},
-	{"budget_ms", func(r *Row) string { return strconv.FormatInt(r.BudgetMS, 10) }},
-	{"rule", func(r *Row) string { return r.Rule }},
-	{"total", func(r *Row) string { return strconv.Itoa(r.Total) }},
-	{"relevant", func(r *Row) string { return strconv.Itoa(r.Relevant) }},
-	{"irrelevant", func(r *Row) string { return strconv.Itoa(r.Irrelevant) }},
-	{"effectivity", func(r *Row) string { return number(r.Effectivity) }},
-	{"abs_delay", func(r *Row) string { return strconv.Itoa(r.AbsDelay) }},
-	{"max_delay", func(r *Row) string { return strconv.Itoa(r.MaxDelay) }},
-	{"abs_delay_detected", func(r *Row) string { return strconv.Itoa(r.AbsDelayDetected) }},
-	{"max_delay_detected", func(r *Row) string { return strconv.Itoa(r.MaxDelayDetected) }},
-	{"abs_miss", func(r *Row) string { return strconv.Itoa(r.AbsMiss) }},
-	{"max_miss", func(r *Row) string { return strconv.Itoa(r.MaxMiss) }},
-	{"distinct", func(r *Row) string { return strconv.Itoa(r.Distinct) }},
-	{"cut", func(r *Row) string { return strconv.Itoa(r.Cut) }},
-	{"failed", func(r *Row) string { return strconv.Itoa(r.Failed) }},
-	{"used", func(r *Row) string { return number(r.Used) }},
-	{"max_overrun", func(r *Row) string { return number(r.MaxOverrun) }},
-	{"max_debt", func(r *Row) string { return number(r.MaxDebt) }},
-	{"merge", func(r *Row) string { return r.Merge }},
-	{"requests", func(r *Row) string { return strconv.Itoa(cmp.Or(r.Requests, r.Total)) }},
-	{"age", func(r *Row) string { return number(r.Age) }},
-	{"fresh", func(r *Row) string { return number(r.Fresh) }},
-	{"requests_per_change", func(r *Row) string { n, _ := r.PerChange(); return number(n) }},
-	{"seconds_per_change", func(r *Row) string { _, s := r.PerChange(); return number(s) }},
-	{"bound", func(r *Row) string { return strings.TrimPrefix(strconv.Itoa(r.Bound), "0") }},
-}
-
-func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
-
-// spellParams lists parameters as name=value, sorted by name.
-func spellParams(params map[string]any) string {
-	var list []string
-	for name, v := range params {
-		list = append(list, fmt.Sprint(name, "=", v))
-	}
-	sort.Strings(list)
-	return strings.Join(list, " ")
-}
-
-// WriteCSV writes rows below their column names, without schedules.
+// WriteCSV writes rows with the columns of WriteTable, and all digits.
 func WriteCSV(w io.Writer, rows []Row) error {
-	c := csv.NewWriter(w)
-	head := make([]string, len(rowColumns))
-	for i, k := range rowColumns {
-		head[i] = k.name
-	}
-	if err := c.Write(head); err != nil {
-		return err
+	lines := [][]string{{"policy", "budget_ms", "rule", "merge", "requests", "bound"}}
+	for _, k := range tableColumns {
+		lines[0] = append(lines[0], k.name)
 	}
 	for _, r := range rows {
-		line := make([]string, len(rowColumns))
-		for i, k := range rowColumns {
-			line[i] = k.get(&r)
+		line := []string{r.Policy, strconv.FormatInt(r.BudgetMS, 10), r.Rule, r.Merge, strconv.Itoa(cmp.Or(r.Requests, r.Total)),
+			strings.TrimPrefix(strconv.Itoa(r.Bound), "0")}
+		for _, k := range tableColumns {
+			line = append(line, strconv.FormatFloat(k.of(&r), 'g', -1, 64))
 		}
-		if err := c.Write(line); err != nil {
-			return err
-		}
+		lines = append(lines, line)
 	}
-	c.Flush()
-	return c.Error()
+	return csv.NewWriter(w).WriteAll(lines)
 }
 
 // WriteTable writes rows as a text table with the columns of a study. Rows that say how

@@ -10,22 +10,16 @@ import (
 	"github.com/freshet/freshet/bench/figure"
 	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler"
 )
 
 // Configurations returns the spellings of a study's policies: those of the paper's
-// tables in their order, then newer ones, the server's default among them. It leaves
-// out policies that the scheduler does not know.
+// tables in their order, then newer ones, the server's default among them.
 func Configurations() []string {
-	wanted := []string{
+	return []string{
 		"cv", "edf", "rates", "ljf:lambda=0.5", "ljf:lambda=1", "rr", "sjf:lambda=1", "sjf:lambda=0.5", "cr:lambda=0", "cr:lambda=0.5", "dj",
 		"ttl:max=32:half", "ttl:max=32:reset", "ttl:max=64:half", "ttl:max=128:half", "ttl:max=128:reset", "ttl:max=256:half",
 		"sqrt", registry.DefaultPolicy,
 	}
-	return slices.DeleteFunc(wanted, func(p string) bool {
-		_, err := scheduler.ParsePolicy(p)
-		return err != nil
-	})
 }
 
 // PaperBudgets returns the budgets of the paper's tables: practically unlimited, about the
@@ -57,14 +51,13 @@ func twoDigits(d time.Duration) time.Duration {
 	return max(time.Millisecond, (d+unit-1)/unit*unit)
 }
 
-// A Study is an arena with one rule whose report is a page. Its plots show the first trace, its
-// tables the means of all traces.
+// A Study is an arena with one rule and one trace, whose report is a page.
 type Study struct {
 	Arena
 	Compare bool // show the paper's values beside ours, where it has the policy and the budget
 
-	world *Simulator // of the first trace
-	names []string   // of the traces
+	world *Simulator
+	name  string // of the trace
 }
 
 // NewStudy returns a study of the configurations and further policies.
@@ -78,22 +71,20 @@ func NewStudy(rule string, budgets []time.Duration, more ...string) *Study {
 	return s
 }
 
-// published returns the paper's values of a policy under a budget, nil if they are not shown.
+// published returns the paper's values of a policy under a budget, nil if there are none or they are not shown.
 func (s *Study) published(policy string, budget time.Duration) *Reference {
-	if !s.Compare {
+	list := Published()
+	i := slices.IndexFunc(list, func(r Reference) bool { return r.Policy == policy && r.Budget == budget })
+	if i < 0 || !s.Compare {
 		return nil
 	}
-	return find(Published(), policy, budget.Milliseconds())
+	return &list[i]
 }
 
-// Add runs all policies over one more trace. It calls done after each.
-func (s *Study) Add(ctx context.Context, name string, t *trace.Trace, done func(Row)) error {
-	w := NewSimulator(t)
-	if s.world == nil {
-		s.world = w
-	}
-	s.names = append(s.names, name)
-	return s.run(ctx, name, w, done)
+// Run runs all policies over the trace. It calls done after each.
+func (s *Study) Run(ctx context.Context, name string, t *trace.Trace, done func(Row)) error {
+	s.world, s.name = NewSimulator(t), name
+	return s.run(ctx, name, s.world, done)
 }
 
 // Write writes report.html, which is complete in itself, and beside it every plot
@@ -110,7 +101,7 @@ func (s *Study) Write(dir string) error {
 		pictures = append(pictures, p)
 	}
 	var lines, page bytes.Buffer
-	if err := s.lines(&lines); err != nil {
+	if err := figure.WriteLines(&lines, s.rows); err != nil {
 		return err
 	}
 	if err := s.html(&page, pictures); err != nil {
@@ -120,10 +111,10 @@ func (s *Study) Write(dir string) error {
 	return figure.WriteFiles(dir, files)
 }
 
-// rowsOf returns the rows of the first trace under one budget.
+// rowsOf returns the rows under one budget.
 func (s *Study) rowsOf(budget time.Duration) (out []*Row) {
 	for _, p := range s.Policies {
-		out = append(out, s.row(s.names[0], Setup{Policy: p, Budget: budget, Rule: s.Rules[0]}))
+		out = append(out, s.row(s.name, Setup{Policy: p, Budget: budget, Rule: s.Rules[0]}))
 	}
 	return out
 }

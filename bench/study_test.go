@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,13 +18,9 @@ import (
 // A study writes the paper's figures beside ours and needs no other input. A second run writes
 // the same bytes.
 func TestLongStudy(t *testing.T) {
-	var traces []*trace.Trace
-	for seed := range uint64(2) {
-		tr, err := trace.Generate(t.Context(), tracetest.Small(60, 60), 5+seed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		traces = append(traces, tr)
+	tr, err := trace.Generate(t.Context(), tracetest.Small(60, 60), 5)
+	if err != nil {
+		t.Fatal(err)
 	}
 	setups := (len(Configurations()) + 1) * len(PaperBudgets()) // rr is included already
 	var first map[string][]byte
@@ -33,12 +28,10 @@ func TestLongStudy(t *testing.T) {
 		done := 0
 		s := NewStudy(plan.RuleOverrun, PaperBudgets(), "ttl:max=4:half", "rr")
 		s.Compare = true
-		for i, tr := range traces {
-			if err := s.Add(t.Context(), fmt.Sprint(i, ".trace"), tr, func(Row) { done++ }); err != nil {
-				t.Fatal(err)
-			}
+		if err := s.Run(t.Context(), "0.trace", tr, func(Row) { done++ }); err != nil {
+			t.Fatal(err)
 		}
-		if done != 2*setups || len(s.rows) != 2*setups {
+		if done != setups || len(s.rows) != setups {
 			t.Fatalf("%d simulations of %d setups", done, setups)
 		}
 		for _, f := range s.figures() {
@@ -76,7 +69,7 @@ func TestLongStudy(t *testing.T) {
 	}
 	page := string(first["report.html"])
 	for _, want := range []string{"2,860,301", "499,860", "Knuth, Hartig, Sack", "Table 3. Budget 10 s", "<svg", "ttl:max=32:reset",
-		"<code>hybrid</code>", "<code>ttl:max=4:half</code>", " ± ", "<strong>",
+		"<code>hybrid</code>", "<code>ttl:max=4:half</code>", "<strong>",
 		"effectivity: relevant of total"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not hold %q", want)
@@ -87,7 +80,7 @@ func TestLongStudy(t *testing.T) {
 			t.Errorf("the page holds %q", not)
 		}
 	}
-	if n := strings.Count(page, "<svg"); n != 3+2*len(PaperBudgets()) {
+	if n := strings.Count(page, "<svg"); n != 2+2*len(PaperBudgets()) {
 		t.Errorf("%d plots", n)
 	}
 	for _, name := range []string{"detection-10s.svg", "delay-50s.svg", "changes.svg", "study.jsonl"} {
@@ -95,7 +88,7 @@ func TestLongStudy(t *testing.T) {
 			t.Errorf("%s is missing", name)
 		}
 	}
-	if lines := strings.Count(string(first["study.jsonl"]), "\n"); lines != 2*setups {
+	if lines := strings.Count(string(first["study.jsonl"]), "\n"); lines != setups {
 		t.Errorf("study.jsonl has %d lines", lines)
 	}
 }
@@ -135,7 +128,7 @@ func TestStudyOfOwnTrace(t *testing.T) {
 	}
 	budgets := []time.Duration{1500 * time.Millisecond, 20 * time.Millisecond}
 	s := NewStudy(plan.RuleStrict, budgets)
-	if err := s.Add(t.Context(), "own.trace", tr, func(Row) {}); err != nil {
+	if err := s.Run(t.Context(), "own.trace", tr, func(Row) {}); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

@@ -2,10 +2,9 @@ package bench
 
 import (
 	"fmt"
-	"math"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/freshet/freshet/bench/figure"
 )
@@ -53,44 +52,11 @@ var tableColumns = []tableColumn{
 	{"over s", "most seconds beyond the budget in one slot", 1, 0, func(r *Row) float64 { return r.MaxOverrun }, nil},
 }
 
-// A summary is one policy under one budget over all traces: the mean and the
-// standard deviation of each tableColumn.
-type summary struct {
-	policy           string
-	means, deviation []float64
-}
-
-func (s *Study) summaries(budget time.Duration) (out []summary) {
-	for _, p := range s.Policies {
-		sum := summary{policy: p, means: make([]float64, len(tableColumns)), deviation: make([]float64, len(tableColumns))}
-		for m, k := range tableColumns {
-			sum.means[m], sum.deviation[m] = figure.MeanDeviation(s.column(Setup{Policy: p, Budget: budget, Rule: s.Rules[0]}, k.of))
-		}
-		out = append(out, sum)
-	}
-	return out
-}
-
-// best returns the policies with the best value of a column. It excludes the
-// yardsticks, which no endpoint can run.
-func best(list []summary, m int) map[string]bool {
-	out := map[string]bool{}
-	if tableColumns[m].best == 0 {
-		return out
-	}
-	top := math.Inf(-1)
-	for _, s := range list {
-		v := float64(tableColumns[m].best) * s.means[m]
-		switch {
-		case yardstick(s.policy) || v < top:
-			continue
-		case v > top:
-			clear(out)
-		}
-		top = v
-		out[s.policy] = true
-	}
-	return out
+// isBest reports whether no row has a better value of a column, the yardsticks left out, which no endpoint can run.
+func (m tableColumn) isBest(r *Row, all []*Row) bool {
+	return m.best != 0 && !yardstick(r.Policy) && !slices.ContainsFunc(all, func(o *Row) bool {
+		return !yardstick(o.Policy) && float64(m.best)*m.of(o) > float64(m.best)*m.of(r)
+	})
 }
 
 // decimal writes a number with commas and so many decimal places.
@@ -118,13 +84,4 @@ func percentDifference(v, from float64) string {
 type traced struct {
 	Trace string `json:"trace"`
 	Row
-}
-
-// text writes the mean of a column and, over several traces, its deviation.
-func (s *summary) text(m int) string {
-	text := decimal(s.means[m], tableColumns[m].digits)
-	if d := s.deviation[m]; d > 0 {
-		text += " ± " + decimal(d, tableColumns[m].digits)
-	}
-	return text
 }

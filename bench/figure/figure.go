@@ -4,8 +4,10 @@ package figure
 
 import (
 	"bytes"
+	"encoding/json"
 	"html/template"
 	"image/color"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -74,6 +76,18 @@ func WriteFiles(dir string, files map[string][]byte) error {
 	}
 	for name, b := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteLines writes values as JSON, one a line.
+func WriteLines[T any](w io.Writer, list []T) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	for _, x := range list {
+		if err := e.Encode(x); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,6 @@ Everything takes some hours; --seeds, --policy, --budget and --rule select.`,
 		Example: `  freshet bench arena --seeds 41,42,43 --rule strict --out arena
   freshet bench arena --seeds 41,42,43 --rule strict --policy hybrid,persecond --out arena`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			defer collectGarbageLess()()
 			if out == "" {
 				return cli.UsageErrorf("--out is missing: the directory of the tables")
 			}

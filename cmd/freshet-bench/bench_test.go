@@ -70,7 +70,7 @@ func TestBenchSimulate(t *testing.T) {
 		t.Errorf("first row %+v, %v", row, err)
 	}
 	if code, out, _ := simulate("--policy", "rr", "--csv"); code != cli.ExitOK || !strings.HasPrefix(out,
-		"policy,params,budget_ms,rule,total,relevant") {
+		"policy,budget_ms,rule,merge,requests,bound,total,irrelevant,relevant,eff. %") {
 		t.Errorf("code %d, CSV\n%s", code, out)
 	}
 	if code, out, _ := simulate("--policy", "rr"); code != cli.ExitOK || !strings.Contains(out, "relevant") {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -68,16 +66,6 @@ func withJSON(w *cli.Env, c *cobra.Command) *cobra.Command {
 		return cli.PrintJSON(w.Stdout, map[string]string{"file": file})
 	}
 	return c
-}
-
-// collectGarbageLess trades memory for time while simulations run, unless GOGC is
-// set: a study takes 600 MB instead of 350, and 4 % less processor time.
-func collectGarbageLess() (undo func()) {
-	if os.Getenv("GOGC") != "" {
-		return func() {}
-	}
-	was := debug.SetGCPercent(300)
-	return func() { debug.SetGCPercent(was) }
 }
 
 // loadTrace reads a trace. A missing file is a usage error.

@@ -47,7 +47,6 @@ The policies:
   freshet bench simulate --trace t.trace --policy hybrid,rr --budget 10s --merge off,auto
   freshet bench simulate --trace t.json --policy dj --budget 10s --schedule --json`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			defer collectGarbageLess()()
 			if asJSON && asCSV {
 				return cli.UsageErrorf("--json and --csv exclude each other")
 			}

@@ -14,38 +14,33 @@ import (
 
 // studyCommand runs the whole study and writes its report.
 func studyCommand(w *cli.Env) *cobra.Command {
-	var traces []string
-	var out, rule, policies string
+	var path, out, rule, policies string
 	var budgets []time.Duration
 	var compare bool
 	c := &cobra.Command{
 		Use: "study", Short: "Run the whole study and write a report", Args: cobra.NoArgs,
 		Long: `Runs all policies under several budgets and writes one HTML page that is complete
 in itself, with plots and tables. It also writes all plots as SVG, and
-all values as JSON. With several traces, tables
-have means and standard deviations. --policy adds policies, your own for example.
+all values as JSON. --policy adds policies, your own for example.
 Without --budget, the budgets are what all queries take in the costliest slot of
-the first trace, a tenth of it, and a fiftieth of it.
+the trace, a tenth of it, and a fiftieth of it. 'freshet bench arena' compares
+policies over several traces.
 
 --compare-paper puts the tables of Knuth, Hartig and Sack beside ours. It is for
 traces of 'generate --like knuth2016', and the budgets are then those of the paper:
 1000 s, 50 s and 10 s.`,
 		Example: `  freshet bench study --trace own.trace --budget 2s,500ms --out report
-  freshet bench study --trace a.trace,b.trace,c.trace --policy hybrid:d=128,wic --out report
+  freshet bench study --trace own.trace --policy hybrid:d=128,wic --out report
   freshet bench generate --out t.trace && freshet bench study --trace t.trace --compare-paper --out report`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			defer collectGarbageLess()()
-			switch {
-			case out == "":
+			if out == "" {
 				return cli.UsageErrorf("--out is missing: the directory of the report")
-			case len(traces) == 0:
-				return cli.UsageErrorf("--trace is missing: which traces to read")
 			}
 			var more []string
 			if policies != "" {
 				more = bench.SplitPolicies(policies)
 			}
-			t, err := loadTrace(traces[0])
+			t, err := loadTrace(path)
 			if err != nil {
 				return err
 			}
@@ -64,31 +59,24 @@ traces of 'generate --like knuth2016', and the budgets are then those of the pap
 					return cli.UsageErrorf("%v", err)
 				}
 			}
-			bar := progress(w, len(setups)*len(traces), "simulating")
+			bar := progress(w, len(setups), "simulating")
 			defer bar.Close()
-			for i, path := range traces {
-				if i > 0 {
-					if t, err = loadTrace(path); err != nil {
-						return err
-					}
-				}
-				if err := s.Add(c.Context(), path, t, func(bench.Row) { bar.Add(1) }); err != nil {
-					return err
-				}
+			if err := s.Run(c.Context(), path, t, func(bench.Row) { bar.Add(1) }); err != nil {
+				return err
 			}
 			bar.Close()
 			if err := s.Write(out); err != nil {
 				return err
 			}
-			fmt.Fprintf(w.Stderr, "%d simulations; the report is %s\n", len(setups)*len(traces), filepath.Join(out, "report.html"))
+			fmt.Fprintf(w.Stderr, "%d simulations; the report is %s\n", len(setups), filepath.Join(out, "report.html"))
 			return nil
 		},
 	}
 	f := c.Flags()
-	f.StringSliceVar(&traces, "trace", nil, "traces of either format, separated by commas")
+	f.StringVar(&path, "trace", "", "trace of either format")
 	f.StringVar(&out, "out", "", "directory to write")
 	f.StringVar(&policies, "policy", "", "further policies, separated by commas")
-	f.DurationSliceVar(&budgets, "budget", nil, "budgets of a slot, separated by commas (default: from the first trace)")
+	f.DurationSliceVar(&budgets, "budget", nil, "budgets of a slot, separated by commas (default: from the trace)")
 	f.BoolVar(&compare, "compare-paper", false, "put the tables of Knuth, Hartig and Sack beside ours")
 	f.StringVar(&rule, "rule", plan.RuleOverrun, "budget rule: overrun, which is the paper's, strict or debt")
 	return c

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -123,14 +122,7 @@ func runLoad(w *cli.Env, l papers.Workload, policies string, asJSON bool) error 
 	if !asJSON {
 		return printResults(w.Stdout, list, results)
 	}
-	e := json.NewEncoder(w.Stdout)
-	e.SetEscapeHTML(false)
-	for _, r := range results {
-		if err := e.Encode(r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return figure.WriteLines(w.Stdout, results)
 }
 
 func printResults(out io.Writer, policies []string, results []papers.Result) error {
