@@ -9,6 +9,8 @@ import (
 	"os"
 	"sort"
 	"strings"
+
+	"github.com/freshet/freshet/bench/figure"
 )
 
 // Errors about workloads, to be tested with errors.Is.
@@ -98,9 +100,7 @@ func ReadWorkload(path string, l Workload) error {
 
 // WriteWorkload writes a workload as ReadWorkload reads it.
 func WriteWorkload(w io.Writer, l Workload) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(l)
+	return figure.WriteLines(w, []Workload{l})
 }
 
 func unknownPolicy(policy string, l Workload) error {

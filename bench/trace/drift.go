@@ -1,27 +1,15 @@
 package trace
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 )
 
-// GenerateDrifting makes a trace as Generate does, but with a change of habits in the
-// middle: half of the queries that change stop, and others that never changed take
+// Drift changes habits in the middle of a trace: half of the queries that change stop, and others that never changed take
 // over their changes and execution times. What a policy learned about them no longer
-// holds. Changes per revision and total times stay as published.
-func GenerateDrifting(ctx context.Context, l Target, seed uint64) (*Trace, error) {
-	t, err := Generate(ctx, l, seed)
-	if err != nil {
-		return nil, err
-	}
-	t.drift(t.Revisions/2, rand.New(rand.NewPCG(seed, 0xd1b54a32d192ed03)))
-	return t, t.Seal()
-}
-
-// drift moves the changes after a revision from half of the changing queries to
-// queries that do not change.
-func (t *Trace) drift(after int, r *rand.Rand) {
+// holds. Changes per revision and total times stay.
+func (t *Trace) Drift(seed uint64) error {
+	r, after := rand.New(rand.NewPCG(seed, 0xd1b54a32d192ed03)), t.Revisions/2
 	changes := map[int]bool{}
 	for _, s := range t.Series {
 		changes[s.Query] = true
@@ -48,15 +36,12 @@ func (t *Trace) drift(after int, r *rand.Rand) {
 		from.Versions = from.Versions[:k:k]
 		t.Series = append(t.Series, heir)
 	}
+	return t.Seal()
 }
 
-// GenerateRandom makes a trace as Generate does, but each query changes in random revisions, as often as
-// before. So nothing but how often a query changes says when it does.
-func GenerateRandom(ctx context.Context, l Target, seed uint64) (*Trace, error) {
-	t, err := Generate(ctx, l, seed)
-	if err != nil {
-		return nil, err
-	}
+// Randomize lets each query change in random revisions, as often as before. So nothing but how often a query changes says
+// when it does.
+func (t *Trace) Randomize(seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 0xbf58476d1ce4e5b9))
 	for _, s := range t.Series {
 		at := r.Perm(t.Revisions)[:len(s.Versions)-1]
@@ -65,5 +50,5 @@ func GenerateRandom(ctx context.Context, l Target, seed uint64) (*Trace, error) 
 			s.Versions[i+1].Rev = rev + 1
 		}
 	}
-	return t, t.Seal()
+	return t.Seal()
 }

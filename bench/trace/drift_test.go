@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/freshet/freshet/bench/trace"
@@ -15,8 +16,8 @@ func TestDrift(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drifted, err := trace.GenerateDrifting(t.Context(), l, 5)
-	if err != nil {
+	drifted, err := trace.Generate(t.Context(), l, 5)
+	if err = errors.Join(err, drifted.Drift(5)); err != nil {
 		t.Fatal(err)
 	}
 	sum := func(row []int32) (ms int64) {
@@ -65,18 +66,18 @@ func TestDrift(t *testing.T) {
 
 // In random revisions, queries change as often as before, and without periods: a query that changes half of the
 // time hardly ever waits for long.
-func TestGenerateRandom(t *testing.T) {
+func TestRandomize(t *testing.T) {
 	l := tracetest.Small(200, 120)
 	plain, err := trace.Generate(t.Context(), l, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	random, err := trace.GenerateRandom(t.Context(), l, 5)
-	if err != nil {
+	random, err := trace.Generate(t.Context(), l, 5)
+	if err = errors.Join(err, random.Randomize(5)); err != nil {
 		t.Fatal(err)
 	}
-	again, err := trace.GenerateRandom(t.Context(), l, 5)
-	if err != nil {
+	again, err := trace.Generate(t.Context(), l, 5)
+	if err = errors.Join(err, again.Randomize(5)); err != nil {
 		t.Fatal(err)
 	}
 	moved, seen := 0, map[int]bool{}

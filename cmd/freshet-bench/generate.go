@@ -32,16 +32,15 @@ that ends in .json gives the exchange format, any other zstd of JSON lines. With
 				if out == "" {
 					return cli.UsageErrorf("--out is missing: where to write the trace")
 				}
-				generate := trace.Generate
-				switch {
-				case drift && random:
+				if drift && random {
 					return cli.UsageErrorf("--drift and --random exclude each other")
-				case drift:
-					generate = trace.GenerateDrifting
-				case random:
-					generate = trace.GenerateRandom
 				}
-				t, err := generate(c.Context(), l, seed)
+				t, err := trace.Generate(c.Context(), l, seed)
+				if err == nil && drift {
+					err = t.Drift(seed)
+				} else if err == nil && random {
+					err = t.Randomize(seed)
+				}
 				if err != nil {
 					return err
 				}

@@ -1,13 +1,14 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/freshet/freshet/bench/figure"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint/local/city"
 )
@@ -56,19 +57,9 @@ in it numbered files .removed.nt.gz, .added.nt.gz, .clear.nt.gz, .reinserted.nt.
 
 // writeQueries writes JSON lines as 'record' reads them.
 func writeQueries(w io.Writer, list []city.Query) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
+	lines := make([]map[string]string, len(list))
 	for i, q := range list {
-		line := struct {
-			ID    string `json:"id"`
-			Query string `json:"query"`
-		}{q.Name, q.Text}
-		if line.ID == "" {
-			line.ID = fmt.Sprintf("q%d", i+1)
-		}
-		if err := e.Encode(line); err != nil {
-			return err
-		}
+		lines[i] = map[string]string{"id": cmp.Or(q.Name, fmt.Sprintf("q%d", i+1)), "query": q.Text}
 	}
-	return nil
+	return figure.WriteLines(w, lines)
 }
