@@ -111,7 +111,7 @@ func (r *feedRun) faults() stream.Faults {
 		return stream.Faults{}
 	}
 	return stream.Faults{Drop: 0.1, Double: 0.1, Cut: r.virtual(15 * time.Minute), Disorder: r.virtual(5 * time.Minute),
-		Canary: 100, Other: 0.05, Deaf: 0.02}
+		Canary: 100, Other: 0.05}
 }
 
 // load loads the beginning and sets the first truths.
