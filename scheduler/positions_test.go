@@ -145,3 +145,46 @@ func TestPositionErrorsNameTheRemedy(t *testing.T) {
 		})
 	}
 }
+
+// Where slots are rare, an endpoint is believed once it has told its position often enough, and that is recorded.
+// A query whose answer came before the feed was heard runs after an event, too.
+func TestPositionsBetweenRareSlots(t *testing.T) {
+	for _, heard := range []bool{true, false} {
+		bubble.Test(t, func(t *testing.T) {
+			e := endpoint("@every 1h", 8*time.Second, "rr")
+			e.Feed, e.Position, e.Lag = "wd", "SELECT ?n { <http://x/d> <http://x/next> ?n }", registry.Duration(time.Minute)
+			position := 50
+			w := newWorld(t, e, func(q *registry.Query, n int) reply {
+				return reply{10 * time.Millisecond, registry.Changed, numberRow(t, position)}
+			})
+			if heard {
+				w.tell(1, nil)
+			}
+			w.register("a")
+			w.run()
+			time.Sleep(time.Second)
+			w.tell(30, nil)
+			time.Sleep(time.Minute)
+			if n, err := w.ledger.Since(city, 0); err != nil || n.Proof.Told != 10 {
+				t.Errorf("told its position %d times: %v", n.Proof.Told, err)
+			}
+			asked := func() (n int) {
+				for _, x := range w.service.executions() {
+					if x.query != "position" {
+						n++
+					}
+				}
+				return n
+			}
+			slots := len(w.ledger.Slots(city))
+			before := asked()
+			position = 70
+			w.tell(60, map[string]proof.Touch{"q_a": reached(60)})
+			time.Sleep(time.Minute)
+			if n := asked(); n == before || len(w.ledger.Slots(city)) > slots {
+				t.Errorf("heard %v: asked %d times, and %d times before the event", heard, n, before)
+			}
+			w.stop()
+		})
+	}
+}

@@ -265,20 +265,35 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 		p.log.Debug("the position was not asked for", "error", err)
 		return nil
 	}
+	if b := p.polled(a, text, limit, executors); b.Proof != nil {
+		_, err = p.ledger.Record(e.Name, b)
+	}
+	return err
+}
+
+// polled takes the answer to a position query between two slots. Once the endpoint is believed, that is to be recorded,
+// because nothing is said to be proved before.
+func (p *pacer) polled(a Answer, text string, limit time.Duration, executors int) (b Batch) {
 	p.mu.LockPlan()
 	defer p.mu.Unlock()
-	now = p.clock.Now()
+	now, proofs := p.clock.Now(), p.planner.Proofs()
 	if executors != p.proofs.executors || text != p.set.endpoint.PositionQuery() {
-		return nil
+		return b
 	}
 	p.proofs.polled += min(a.Elapsed, limit)
 	if a.Outcome == registry.Cut { // the rest of the share was too short, which says nothing about the endpoint
 		p.proofs.asked, p.proofs.took = now, a.Elapsed
-		return nil
+		return b
 	}
+	untrusted := proofs.Untrusted()
 	p.positioned(a, text, now)
-	p.planner.Proofs().Positioned(now, p.proofs.before(p.loopData, now))
-	return nil
+	proofs.Positioned(now, p.proofs.before(p.loopData, now))
+	if untrusted && !proofs.Untrusted() {
+		if e, changed := proofs.Learnt(); changed {
+			b.Space, b.Proof = p.space, &e
+		}
+	}
+	return b
 }
 
 // pollShare is the part of a budget that may be spent on positions between two slots.

@@ -53,7 +53,7 @@ func TestFeedsTakeTurns(t *testing.T) {
 	for i := range feeds {
 		work.Go(func() {
 			source, err := feed.Open(Definition{Name: fmt.Sprint(i), Kind: Wikimedia, URL: s.URL + fmt.Sprintf("/%d", i)},
-				feed.Options{Pause: time.Millisecond})
+				feed.Options{Pause: 5 * time.Millisecond})
 			if err != nil {
 				t.Error(err)
 				return

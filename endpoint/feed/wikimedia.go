@@ -161,7 +161,10 @@ func (r *reading) connection(ctx context.Context) (again bool, err error) {
 	}
 	resp, err := r.client.get(ctx, at, fields...)
 	if err != nil {
-		return false, cause(ctx, err)
+		if err = cause(ctx, err); errors.Is(err, errTurn) {
+			err = nil
+		}
+		return false, err
 	}
 	defer resp.Body.Close()
 	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {

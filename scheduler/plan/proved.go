@@ -256,7 +256,7 @@ func (p *queues) arm(c *item) {
 	if c.unsettled.IsZero() {
 		c.unsettled = event
 	}
-	if p.told && c.hinted.IsZero() { // the position decides
+	if p.told && c.hinted.IsZero() && p.view.Knows(c.Stats.Before) { // the position decides
 		delete(p.armed, c)
 		return
 	}
@@ -451,6 +451,9 @@ func (p Proofs) Change(change func(*proof.Endpoint)) {
 		p.placeAgain()
 	}
 }
+
+// Untrusted reports whether the endpoint has to tell its position more often before it is believed.
+func (p Proofs) Untrusted() bool { return p.view != nil && p.view.Untrusted() }
 
 // Tell counts a position that the endpoint has told.
 func (p Proofs) Tell() {

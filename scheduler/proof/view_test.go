@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,5 +223,29 @@ func TestPositionOfSeveralTopics(t *testing.T) {
 	take(&f, "", feed.Place{Topic: "u", Offset: 7000, Time: noon.Add(time.Hour)})
 	if p := f.Position(); p != (feed.Place{Time: noon.Add(time.Hour)}) {
 		t.Error(p)
+	}
+}
+
+// A query that an event reached is asked at growing gaps, also if the event takes longer to show than any before.
+func TestWaitsGrow(t *testing.T) {
+	const lag = 10 * time.Minute
+	for name, c := range map[string]struct {
+		lags []time.Duration
+		want []time.Duration
+	}{
+		"nothing is learnt": {nil, []time.Duration{lag / 64, lag / 16, lag / 4, lag, lag + lag/4}},
+		"events show at once": {[]time.Duration{time.Millisecond, 2 * time.Millisecond},
+			[]time.Duration{time.Millisecond, 2 * time.Millisecond, lag / 64, lag / 16, lag / 4, lag}},
+		"events show late": {[]time.Duration{3 * time.Minute, 4 * time.Minute},
+			[]time.Duration{3 * time.Minute, 4 * time.Minute, lag}},
+	} {
+		e, now, got := Endpoint{Lags: c.lags}, noon, []time.Duration{}
+		for range c.want {
+			now = e.Wait(noon, now, lag)
+			got = append(got, now.Sub(noon))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
 	}
 }

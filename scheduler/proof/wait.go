@@ -20,19 +20,18 @@ func (e *Endpoint) Wait(event, now time.Time, lag time.Duration) time.Time {
 	if lag <= Soon && end.After(now) {
 		return end
 	}
-	if len(e.Lags) == 0 {
-		for _, part := range [...]time.Duration{64, 16, 4} {
-			if at := event.Add(lag / part); at.After(now) {
-				return at
-			}
-		}
-	} else {
+	if len(e.Lags) > 0 {
 		lags := slices.Sorted(slices.Values(e.Lags))
 		for _, share := range shares {
 			at := event.Add(lags[(len(lags)-1)*share/100])
 			if at.After(now) && at.Before(end) {
 				return at
 			}
+		}
+	}
+	for _, part := range [...]time.Duration{64, 16, 4} { // it takes longer than ever
+		if at := event.Add(lag / part); at.After(now) {
+			return at
 		}
 	}
 	if end.After(now) {
