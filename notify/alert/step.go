@@ -38,6 +38,7 @@ type draft struct {
 	removed     bool
 	evaluations uint64
 	limit       time.Time // no answer is from later, unless a clock was set; zero: not known
+	limitAt     time.Time // when limit was true
 }
 
 func (s *step) full() bool { return len(s.drafts) >= pageRules || s.weight >= mostQueued }
@@ -63,8 +64,9 @@ func (s *step) peek(x *entry) *registry.RuleState {
 	return &x.State
 }
 
-// A sight is when an answer was given, and when its alerts were stored by the clock of this process.
-type sight struct{ answer, at time.Time }
+// A sight is when an answer was given, when it was evaluated by the clock of this process, and what the latest time of
+// an answer was then.
+type sight struct{ answer, at, limit time.Time }
 
 // mostLag is how long after an answer its alerts are stored, as a rule.
 const mostLag = time.Minute
@@ -75,7 +77,8 @@ func (x *entry) limit(now time.Time) time.Time {
 	if v.at.IsZero() || !v.answer.Equal(x.State.CheckedAt) {
 		return time.Time{}
 	}
-	return v.answer.Add(now.Sub(v.at) + min(max(0, v.at.Sub(v.answer)), mostLag))
+	late := max(v.at.Sub(v.answer), v.limit.Sub(v.answer), 0) // so the next answer may be there already
+	return v.answer.Add(now.Sub(v.at) + min(late, mostLag))
 }
 
 // keepTime moves the times of alerts if an answer is from later than the time allows that has passed: a clock
@@ -83,7 +86,10 @@ func (x *entry) limit(now time.Time) time.Time {
 func (d *draft) keepTime(answer, now time.Time) {
 	if d.limit.IsZero() {
 		d.limit = d.rule.limit(now)
+	} else { // a step takes a while, and answers come meanwhile
+		d.limit = d.limit.Add(now.Sub(d.limitAt))
 	}
+	d.limitAt = now
 	switch back := d.state.CheckedAt.Sub(answer); {
 	case d.limit.IsZero():
 	case back > 0: // the evaluation moves the times
@@ -230,6 +236,7 @@ func (s *step) put(list ...*draft) error {
 			edit.Put = append(edit.Put, d.next.Rule)
 		}
 	}
+	now := s.opts.Now() // before the store takes its time
 	if err := s.opts.Store.EditRules(&edit); err != nil {
 		if errors.Is(err, registry.ErrRuleMoved) {
 			s.moved.Store(true)
@@ -238,7 +245,6 @@ func (s *step) put(list ...*draft) error {
 		return err
 	}
 	var told []string
-	now := s.opts.Now()
 	s.mu.Lock()
 	for _, d := range list {
 		x := d.rule
@@ -246,7 +252,9 @@ func (s *step) put(list ...*draft) error {
 			told = append(told, x.receivers...)
 		}
 		if !d.state.CheckedAt.Equal(x.State.CheckedAt) {
-			x.folded = sight{d.state.CheckedAt, now}
+			if x.folded = (sight{d.state.CheckedAt, now, d.limit}); !d.limitAt.IsZero() {
+				x.folded.at = d.limitAt
+			}
 		}
 		if d.state.Problem == "" {
 			s.count[0] += d.evaluations
