@@ -157,7 +157,7 @@ var endpointSettings = []described{
 		[]string{"wikidata\ncontact: mailto:a@example.org", `""`}, []string{"unheard", "wikidata"}},
 	{"position", "", "SELECT with one row and one column, or one of the names `updateStreamNextOffset`, `updatesCompleteUntil` " +
 		"and `dateModified`; needs `feed`", "Up to which event its data include the feed: an xsd:integer is the number of the " +
-		"next event, an xsd:dateTime a time. Empty: it does not tell.",
+		"next event, and before an xsd:dateTime all is included. Empty: it does not tell.",
 		[]string{`"SELECT ?n { ?s ?p ?n }"` + "\n  feed: wikidata\ncontact: mailto:a@example.org",
 			"dateModified\n  feed: wikidata\ncontact: mailto:a@example.org"}, []string{`"SELECT ?n { ?s ?p ?n }"`,
 			`"SELECT ?s ?n { ?s ?p ?n }"` + "\n  feed: wikidata", `"ASK { ?s ?p ?o }"` + "\n  feed: wikidata"}},
