@@ -90,10 +90,14 @@ func TestFeedsAreFollowed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				changed := time.Now()
 				await(t, "the result is proved", func() error {
 					p, err := live[0].Store.Ledger.Proof(e, q.ID, time.Now())
 					if err == nil && p.Until.IsZero() {
-						patches.change("other")
+						if time.Since(changed) > 500*time.Millisecond { // not more than the feed is read in the same time
+							patches.change("other")
+							changed = time.Now()
+						}
 						err = errors.New(p.Unprovable)
 					}
 					return err
