@@ -168,6 +168,8 @@ func TestKillReplica(t *testing.T) {
 		}
 		killOnce(t, "replay", dir, 0, start+time.Duration(random.IntN(80))*time.Millisecond)
 		switch now := appliedOf(t, filepath.Join(dir, File)); {
+		case now > all: // the process had the time to delete what was removed, and so has an entry of its own
+			dir, at, start = t.TempDir(), 0, start*3/4
 		case now < at:
 			t.Fatalf("entry %d was applied, now only %d", at, now)
 		case now == at:
