@@ -293,22 +293,32 @@ func (r *rig) settledHeap() uint64 {
 }
 
 // TestStalledChanges: a client that does not read holds none of the changes of the many
-// queries that it follows, large or small.
+// queries that it follows, large or small. What is kept for clients of earlier tests may go
+// meanwhile and would count as held, but not each time.
 func TestStalledChanges(t *testing.T) {
 	for _, kilobytes := range []int{20, 200} {
 		t.Run(fmt.Sprintf("%d KB", kilobytes), func(t *testing.T) {
-			r := newRig(t, patient)
-			p, _ := r.stalled(200, kilobytes)
-			held := r.settledHeap()
-			p.conn.Close()
-			r.empty()
-			more := int64(held) - int64(heap())
-			t.Logf("the client holds %d KB", more>>10)
-			if more > 3<<20 {
-				t.Errorf("a client that does not read holds %d MiB", more>>20)
+			var more int64
+			for range 3 {
+				if more = stalledMemory(t, kilobytes); more <= 3<<20 {
+					return
+				}
 			}
+			t.Errorf("a client that does not read holds %d MiB", more>>20)
 		})
 	}
+}
+
+// stalledMemory returns by how much the heap shrinks when a client goes that did not read.
+func stalledMemory(t *testing.T, kilobytes int) int64 {
+	r := newRig(t, patient)
+	p, _ := r.stalled(200, kilobytes)
+	held := r.settledHeap()
+	p.conn.Close()
+	r.empty()
+	more := int64(held) - int64(heap())
+	t.Logf("the client holds %d KB", more>>10)
+	return more
 }
 
 // A client that reads again after the log has lost what waited gets the results instead.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -270,6 +272,49 @@ func TestAckWindow(t *testing.T) {
 	p.send(`{"type":"ack","id":"a","seq":2}`)
 	if m := p.expect("delta"); m.Prev != 3 || m.Seq != 6 {
 		t.Errorf("after the ack: %s, want everything that waited", m.raw)
+	}
+}
+
+// A lateListener accepts connections of which a write returns only after the client has had the time to answer.
+type lateListener struct{ net.Listener }
+
+type lateConn struct{ *net.TCPConn }
+
+func (l lateListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &lateConn{c.(*net.TCPConn)}, nil
+}
+
+func (c *lateConn) Write(p []byte) (int, error) {
+	n, err := c.TCPConn.Write(p)
+	time.Sleep(20 * time.Millisecond)
+	return n, err
+}
+
+// An acknowledgement counts although it comes before the write of what it acknowledges has returned.
+func TestAckDuringWrite(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) { o.Limits.Window = 2 })
+	late := httptest.NewUnstartedServer(r.http.Config.Handler)
+	late.Listener = lateListener{late.Listener}
+	late.Start()
+	defer late.Close()
+	r.http.URL = late.URL
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("0"))
+	p := r.hello()
+	p.follow("a", "q", "")
+	p.expect("snapshot")
+	p.send(`{"type":"ack","id":"a","seq":1}`)
+	p.send(`{"type":"ping"}`)
+	p.expect("pong")
+	for i := 1; i <= 2; i++ { // the window has room for both
+		r.record(id, rows(fmt.Sprint(i)))
+		if m := p.expect("delta"); m.Seq != uint64(i+1) {
+			t.Fatalf("delta: %s", m.raw)
+		}
 	}
 }
 

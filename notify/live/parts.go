@@ -33,14 +33,14 @@ func (sub *subscription) parts(st *registry.Status) error {
 	for n, from := 1, 0; ; n++ {
 		doc, to, last, err := sub.c.srv.hub.OpenPart(sub.follows, st.Position, sub.options.Filter, from, sub.c.srv.opts.Limits.Part)
 		if err == nil {
+			if last {
+				sub.sent(st.Position.Seq)
+			}
 			err = sub.c.out.document(sub.head(st, n, last), doc, endOfMessage)
 		}
 		switch {
-		case err != nil:
+		case err != nil || last:
 			return err
-		case last:
-			sub.sent(st.Position.Seq)
-			return nil
 		case sub.ctx.Err() != nil:
 			return errGone
 		}

@@ -149,7 +149,8 @@ func (sub *subscription) leave() {
 	sub.release()
 }
 
-// sent records a message that counts towards the window.
+// sent records a message that counts towards the window. It is called before the message is
+// written, because the client may acknowledge it at once.
 func (sub *subscription) sent(seq uint64) {
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
@@ -357,8 +358,8 @@ func (sub *subscription) capture(ev *notify.CaptureEvent) {
 				member("reason", ev.Reason))
 		}
 	case ev.End.State == registry.RoundCaptured:
-		sub.c.out.add(frame("captured", append([]field{member("id", sub.id)}, ev.Members()...)...))
 		sub.sent(ev.At.Seq)
+		sub.c.out.add(frame("captured", append([]field{member("id", sub.id)}, ev.Members()...)...))
 	default:
 		sub.c.out.add(frame("status", append([]field{member("id", sub.id)}, ev.Members()...)...))
 	}
