@@ -57,6 +57,7 @@ func NewMailbox(t testing.TB, cert *tls.Certificate) *Mailbox {
 	go func() { over <- s.Serve(l) }()
 	t.Cleanup(func() {
 		s.Close()
+		l.Close() // the server does not know it yet if the test ended at once
 		if err := <-over; err != nil && !errors.Is(err, smtp.ErrServerClosed) {
 			t.Error(err)
 		}
