@@ -122,7 +122,10 @@ func (l *loopData) explain(query string, c *plan.Place, now time.Time) Explanati
 		x.LastAsk = lastAsk(c)
 	}
 	slots := l.calendar()
-	x.NextDue = slots.expected(c.Forecast, now)
+	var between bool
+	if x.NextDue, between = l.expected(&slots, c.Forecast, now); between {
+		x.Why += "; an event or a hint says that it may have changed, so it is asked before, if the last slot has left enough of its budget"
+	}
 	if n := l.last.Number; c.Rank > 0 && n >= c.Since && n > 0 && !l.running {
 		x.PassedOver = &PassedOver{Slot: n, Reason: cmp.Or(l.last.Error, l.rest.Refusal(c.Tier, c.Estimate, c.Cut),
 			"the slot ended before its turn")}
@@ -169,10 +172,30 @@ func (l *loopData) due(due []time.Time, queries []string, now time.Time, begun u
 	slots := l.calendar()
 	for i, id := range queries {
 		if f, ok := l.planner.Forecast(id); ok {
-			due[i] = slots.expected(f, now)
+			due[i], _ = l.expected(&slots, f, now)
 		}
 	}
 	return nil
+}
+
+// expected predicts when a query runs, and whether that is between two slots.
+func (l *loopData) expected(slots *calendar, f plan.Forecast, now time.Time) (at time.Time, between bool) {
+	slot := slots.expected(f, now)
+	if f.Armed.At.IsZero() {
+		return slot, false
+	}
+	if at = f.Armed.At; at.Before(now) {
+		at = now
+	}
+	next := slots.after(now)
+	for at.Before(next) && at.Before(f.Armed.Vain) {
+		at = at.Add(f.Armed.Every)
+	}
+	limit, _ := l.offGridLimit(now, next)
+	if limit <= 0 || !l.set.blackouts.end(at).IsZero() || !slot.IsZero() && !at.Before(slot) {
+		return slot, false
+	}
+	return at, true
 }
 
 // dueAnnounced predicts when queries run that were registered after a revision, while a slot

@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -412,6 +413,30 @@ func TestAHintIsNotUsedUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A query that a hint has armed is asked when its explanation says so.
+func TestArmedIsExplained(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 1m", 10*time.Second, "ttl:max=32:reset"), same(t, time.Millisecond))
+		w.register("a", about("http://x/a"))
+		w.run()
+		defer w.stop()
+		until(40*time.Hour + 30*time.Second)
+		w.hint(touched("http://x/a"))
+		until(40*time.Hour + 31*time.Second)
+		for range 3 {
+			x, err := w.loop.Explain("q_a")
+			due, err2 := w.loop.Due([]string{"q_a"})
+			if err != nil || err2 != nil || !strings.Contains(x.Why, "asked before") || !x.NextDue.Equal(due[0]) {
+				t.Fatalf("explained as %+v, due %v (%v, %v)", x, due, err, err2)
+			}
+			until(x.NextDue.Sub(epoch()) + time.Second)
+			if at := w.stats("q_a").LastRun.At; at.Before(x.NextDue) || at.After(x.NextDue.Add(time.Second)) {
+				t.Errorf("expected at %v, asked at %v", x.NextDue, at)
+			}
+		}
+	})
 }
 
 // A hint about all queries lasts until they have run, also if part of them runs outside

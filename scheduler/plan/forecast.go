@@ -11,7 +11,15 @@ type Forecast struct {
 	Slots uint64
 	// At is when a query that is not eligible may run, zero = it waits for no time. One that
 	// has started in the running slot also waits for Slots.
-	At time.Time
+	At    time.Time
+	Armed Armed
+}
+
+// Armed says when a query is asked outside of slots because of an event or a hint.
+type Armed struct {
+	At    time.Time     // zero = not
+	Vain  time.Time     // not before the next slot or this time, because it was asked in vain
+	Every time.Duration // what is added to At in the meantime
 }
 
 // Forecast predicts when a query runs. ok is false if there is no such query. The plan
@@ -38,6 +46,12 @@ func (p *queues) forecast(c *item) (f Forecast) {
 		}
 		if c.waits.at > 0 {
 			f.At = time.Unix(0, c.waits.number)
+		}
+	}
+	if at, armed := p.armed[c]; armed && p.follows(c) && p.repeatable(c) {
+		f.Armed = Armed{At: at, Every: p.wakeAgain()}
+		if p.askedInVain(c) {
+			f.Armed.Vain = c.Stats.LastRun.At.Add(p.vainFor())
 		}
 	}
 	return f

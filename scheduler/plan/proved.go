@@ -363,7 +363,7 @@ func (p Proofs) Wake(now time.Time) {
 		case at.After(now):
 			continue
 		default:
-			p.armed[c] = now.Add(max(p.lag/4, time.Second)) // unless it is asked before
+			p.armed[c] = now.Add(p.wakeAgain()) // unless it is asked before
 		}
 		if !p.askedInVain(c) {
 			p.ownHints().mark(c, &p.roster)
@@ -378,14 +378,22 @@ func (p Proofs) Wake(now time.Time) {
 // position, its turn in a slot was perhaps too early, and does not count. An answer
 // from before a hint says nothing about that.
 func (p *queues) askedInVain(c *item) bool {
-	r, wait := &c.Stats.LastRun, p.lag
-	if p.lead > p.lag { // the next slot is too far
-		wait = p.lag / 4
-	}
-	early := r.At.Add(wait).After(p.now) && !inFuture(r.At, p.now) && !r.At.Before(c.hinted)
+	r := &c.Stats.LastRun
+	early := r.At.Add(p.vainFor()).After(p.now) && !inFuture(r.At, p.now) && !r.At.Before(c.hinted)
 	atOnce := r.Why == TierOffGrid || r.Why == TierHinted
 	return c.vain && (p.told || atOnce) && r.Slot+1 >= p.slot && early
 }
+
+// vainFor is how long a query is not asked again at most that was asked in vain.
+func (p *queues) vainFor() time.Duration {
+	if p.lead > p.lag { // the next slot is too far
+		return p.lag / 4
+	}
+	return p.lag
+}
+
+// wakeAgain is the time after which an armed query is looked at again that was not asked.
+func (p *queues) wakeAgain() time.Duration { return max(p.lag/4, time.Second) }
 
 // answered looks at a query whose answer is complete: whether it is still armed, and after which
 // time an event has shown.
