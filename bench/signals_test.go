@@ -10,7 +10,7 @@ import (
 )
 
 // A feed misses a tenth of the changes, and half of its reports are false. The default policy learns that.
-func TestSignals(t *testing.T) {
+func TestLongSignals(t *testing.T) {
 	tr, err := trace.Generate(t.Context(), trace.Knuth2016(), 5)
 	if err != nil {
 		t.Fatal(err)

@@ -68,10 +68,10 @@ func replace(s *virtuosotest.Server) func(data string) {
 // at Virtuoso.
 func TestLongVirtuosoExact(t *testing.T) {
 	s := virtuosotest.Start(t, virtuosotest.Options{})
-	n := &tally{}
-	n.random(t, askVirtuoso(s), replace(s), "")
+	n, answers := &tally{}, *goal/2 // it is slower than the embedded engine
+	n.random(t, askVirtuoso(s), replace(s), answers)
 	n.report(t)
-	if n.compared < *goal || n.refused > n.merged/20 {
+	if n.compared < answers || n.refused > n.merged/20 {
 		t.Errorf("%d answers compared; %d of %d merged requests refused", n.compared, n.refused, n.merged)
 	}
 }

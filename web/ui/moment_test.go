@@ -37,6 +37,9 @@ func TestVersionsByTime(t *testing.T) {
 		return r.get(at + "?" + url.Values{"at": {moment.UTC().Format(time.RFC3339Nano)}}.Encode()).status(200)
 	}
 	for i, c := range all {
+		if i > 5 && i < len(all)-2 && i%10 != 0 {
+			continue
+		}
 		moments := []time.Time{c.Time}
 		if i+1 < len(all) {
 			moments = append(moments, all[i+1].Time.Add(-1))
