@@ -577,7 +577,7 @@ func (p Proofs) Reached(query string, before feed.Before, until time.Time) (reac
 	if c == nil || c.touch == nil || p.view == nil || p.refusal != "" {
 		return true, true
 	}
-	return !p.view.Holds(*c.touch, before), p.view.Feed.Complete().After(until)
+	return !p.view.Holds(*c.touch, before), p.view.HeardUntil(until)
 }
 
 // Spend charges a slot for a request that is no execution of a query.

@@ -442,3 +442,19 @@ func TestAskedTooEarly(t *testing.T) {
 		t.Error("it is asked twice between two slots")
 	}
 }
+
+// A result has changed although it was proved. The answer may include an event that was published before it ended by a
+// clock that is ahead of this machine's, and that was not heard yet.
+func TestAChangeWithoutAnEventWaitsForTheFeed(t *testing.T) {
+	f := followsFeed(t, true, nil)
+	for ahead, want := range map[time.Duration]int64{0: 11, 5 * time.Second: 16} {
+		f.state.Ahead = ahead
+		for head := int64(10); head < 20; head++ {
+			f.tell(head, true)
+			reached, told := f.Reached(f.c.Query.ID, f.c.Stats.Before, placeAt(10).Time)
+			if reached || told != (head > want) {
+				t.Errorf("events come from %s in the future, and the last one %d s after the answer: told %t", ahead, head-10, told)
+			}
+		}
+	}
+}

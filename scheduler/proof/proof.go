@@ -382,18 +382,26 @@ func (v *View) Proof(t Touch, b feed.Before, open string) feed.Proof {
 		p.Unprovable = v.Refusal()
 	case v.why(t, b) != "":
 		p.Unprovable = v.why(t, b)
-	// An answer may include events that were not heard yet, if they were published before it
-	// ended. Once a later event was heard, all of these were, because they come before it. Times of this machine
-	// are compared with the feed's here, and its clock may be behind.
-	case !v.Feed.Complete().After(b.Answered.Add(v.Feed.Ahead + clockError)):
+	case !v.HeardUntil(b.Answered):
 		p.Unprovable = "the feed has not yet told what happened until the last answer"
 		if v.Feed.Ahead > clockSet {
 			p.Unprovable += fmt.Sprintf("; this machine's clock seems to be %s behind the feed's", v.Feed.Ahead.Round(time.Second))
 		}
 	default:
 		p.Until, p.Position = v.Feed.Complete(), v.Feed.Position()
+		if p.Position.Offset == 0 { // it is a time only
+			p.Position.Time = p.Until
+		}
 	}
 	return p
+}
+
+// HeardUntil reports whether all events were heard that an answer can include which ended at a time. It may include
+// some that were not heard yet, if they were published before it ended. Once a later event was heard, all of these
+// were, because they come before it. Times of this machine are compared with the feed's here, and its clock may be
+// behind.
+func (v *View) HeardUntil(answered time.Time) bool {
+	return v.Feed.Complete().After(answered.Add(v.Feed.Ahead + clockError))
 }
 
 // clockError is by how much this machine's clock may be behind, although no event is from the future.

@@ -211,6 +211,14 @@ func TestProofsLeaveTimeForDisorder(t *testing.T) {
 			t.Errorf("answered at %d s: %+v", answered, p)
 		}
 	}
+	var uncounted Feed
+	take(&uncounted, "", feed.Place{Time: at(100).Time}, feed.Place{Time: at(200).Time}, feed.Place{Time: at(170).Time})
+	uncounted.Members = f.Members
+	v := NewView(e, uncounted, 1, Endpoint{}, at(210).Time)
+	b := feed.Before{Assumed: at(160).Time, Answered: at(165).Time, Of: v.Of()}
+	if p := v.Proof(touch, b, ""); !p.Until.Equal(at(170).Time) || !p.Position.Time.Equal(p.Until) {
+		t.Errorf("a feed without numbers: %+v", p)
+	}
 }
 
 // With several topics, the position that is shown is a time: the largest number may be one of another topic.
