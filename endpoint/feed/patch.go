@@ -103,9 +103,14 @@ func (l *patchLog) next(ctx context.Context, at *patchCursor) (b feed.Batch, err
 		if err != nil {
 			return b, err
 		}
-		if p.previous != at.ID && at.ID != "" {
+		switch {
+		case p.previous == at.ID:
+		case at.ID != "":
 			b.Renumbered, b.Gap = true, fmt.Sprintf("the patch of version %d follows %s, and not %s, which was the last one", version,
 				p.previous, at.ID)
+		case at.Version == 0:
+			b.Gap = fmt.Sprintf("since: the log has no first versions, and begins with version %d, which follows %s: leave since out to "+
+				"begin at its end", version, p.previous)
 		}
 		place := feed.Place{Offset: version, Time: time.Now().UTC()}
 		e := feed.Event{Place: place, Added: p.added, Removed: p.removed, Edit: feed.Edit{Text: "patch " + strings.Trim(p.id, "<>")}}

@@ -149,6 +149,11 @@ func TestLostPatches(t *testing.T) {
 		!strings.Contains(b.Gap, "leave since out") {
 		t.Errorf("without its first versions: %+v, %v", b, err)
 	}
+	log = many(3, 6)
+	if b, err := caughtUp(t, d, ""); err != nil || len(b.Events) != 4 || !strings.Contains(b.Gap, "begins with version 3") ||
+		!strings.Contains(b.Gap, "leave since out") {
+		t.Errorf("without its first two versions: %+v, %v", b, err)
+	}
 }
 
 // A patch that is too long to be read may have changed anything, and the log goes on.
