@@ -362,7 +362,7 @@ func (f *feed) entry(c *registry.Change) (entry, error) {
 	}
 	words := f.words(c)
 	if format.TooLarge(c.Delta) {
-		words = watch.Words{Headline: words.Headline, Cause: words.Cause}
+		words = watch.Words{Headline: words.Headline, Edits: words.Edits}
 	}
 	title, page := words.Short(), "/queries/"+url.PathEscape(c.Query)+"/changes/"+strconv.FormatUint(c.Seq, 10)
 	if f.path == "/v1/changes.atom" {
@@ -393,7 +393,9 @@ func (f *feed) entry(c *registry.Change) (entry, error) {
 
 var differences = template.Must(template.New("").Parse(`<p>{{.Headline}}</p>{{with .Lines}}<ul>{{range ` +
 	`.}}<li>{{.}}</li>{{end}}</ul>{{end}}` +
-	`{{with .More}}<p>and {{.}} more</p>{{end}}{{with .Cause}}<p>{{.}}</p>{{end}}<p><a href="{{.Page}}">the whole change</a></p>`))
+	`{{with .More}}<p>and {{.}} more</p>{{end}}{{with .Edits}}<p>possibly by {{range $i, $e := .}}{{if $i}}, {{end}}` +
+	`{{if $e.Link}}<a href="{{$e.Link}}">{{$e.Text}}</a>{{else}}{{$e.Text}}{{end}}{{end}}</p>{{end}}` +
+	`<p><a href="{{.Page}}">the whole change</a></p>`))
 
 // difference writes words as HTML.
 func difference(w watch.Words, page string) (string, error) {

@@ -323,7 +323,7 @@ func TestFeedForPeople(t *testing.T) {
 	s.Title = func(string) string { return "Free spaces" }
 	id := log.Add("q", diff.Select, false)
 	record(log, id, 0, "a")
-	log.Explain(registry.DataEdit{Text: "revision 2145 of <Q42>"})
+	log.Explain(registry.DataEdit{Text: "revision 2145 of <Q42>", Link: "https://x.example/2145"}, registry.DataEdit{Text: "patch\x1b 7"})
 	record(log, id, 1, "a", `<script>alert("x")</script> & more`)
 	q := must(log.Resolve(registry.Caller{}, "q"))
 	f, all := parse(t, must(s.Query(&q, nil, nil, nil))), parse(t, must(s.All(nil)))
@@ -334,7 +334,8 @@ func TestFeedForPeople(t *testing.T) {
 	}
 	page := base + "/queries/" + id + "/changes/2"
 	if h := f.Entries[0].HTML; !strings.Contains(h, "<li>&#43; &lt;script&gt;") || strings.Contains(h, "<script") ||
-		!strings.Contains(h, `<a href="`+page+`">`) || !strings.Contains(h, "<p>possibly by revision 2145 of &lt;Q42&gt;</p>") {
+		!strings.Contains(h, `<a href="`+page+`">`) || !strings.Contains(h,
+		`<p>possibly by <a href="https://x.example/2145">revision 2145 of &lt;Q42&gt;</a>, patch 7</p>`) {
 		t.Errorf("the content is %s", h)
 	}
 	if l := f.Entries[0].Links; len(l) != 2 || l[0].Type != "text/html" || l[0].Href != page || l[1].Type != "application/json" {
@@ -342,7 +343,7 @@ func TestFeedForPeople(t *testing.T) {
 	}
 	w := &watch.Watch{Kind: watch.Instances, IRI: "http://x.example/Dock"}
 	d := must(s.Query(&q, w, func(string) string { return "dock" }, nil))
-	if f := parse(t, d); !strings.Contains(f.Entries[0].HTML, "<p>possibly by revision 2145") ||
+	if f := parse(t, d); !strings.Contains(f.Entries[0].HTML, `<p>possibly by <a href="https://x.example/2145">revision 2145`) ||
 		f.Title != "Changes of the instances of dock" || d.Topic || d.Self != "/v1/watches/"+id+"/changes.atom" ||
 		len(f.Entries) != 2 {
 		t.Errorf("the feed of the watch: %+v", f)

@@ -17,6 +17,8 @@ type Words struct {
 	Lines    []string // what happened to single rows, such as "dock 7: bikes 3 → 4"; at most 50
 	More     int      // rows without a line
 	Cause    string   // what may have changed it, such as "possibly by revision 2145 of Q42"; empty if nothing tells
+	// Edits are those of the cause, one after another.
+	Edits []registry.DataEdit
 }
 
 // By returns the words with the edits of the data that may have caused the change.
@@ -26,7 +28,8 @@ func (w Words) By(edits []registry.DataEdit) Words {
 		if i == 0 {
 			sep = "possibly by "
 		}
-		w.Cause += sep + e.Text
+		e.Text = short(e.Text, mostLine-1)
+		w.Cause, w.Edits = w.Cause+sep+e.Text, append(w.Edits, e)
 	}
 	w.Cause = short(w.Cause, mostLine-1)
 	return w

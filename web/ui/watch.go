@@ -294,6 +294,7 @@ type watchedPage struct {
 type watchedChange struct {
 	When  template.HTML
 	Lines []string
+	Edits []registry.DataEdit // that may have caused it
 	Link  string
 }
 
@@ -316,8 +317,8 @@ func (v watchHandler) changes() (content, error) {
 	names := v.names(q.Endpoint, w, web.Deltas(log)...)
 	p := watchedPage{Head: queryHandler(v).head(&q, st), Describes: w.Describe(names), More: len(log) > 0 && log[0].Seq > 1}
 	for _, c := range slices.Backward(log) {
-		x := resultHandler(v).view(&q, newNamer(q.Text), c, 0, 0)
-		p.Changes = append(p.Changes, watchedChange{x.When, watch.InWords(c.Delta, &w, names).By(c.Edits).All(), x.Link})
+		x, words := resultHandler(v).view(&q, newNamer(q.Text), c, 0, 0), watch.InWords(c.Delta, &w, names)
+		p.Changes = append(p.Changes, watchedChange{x.When, words.All(), words.By(c.Edits).Edits, x.Link})
 	}
 	return content{Data: p}, nil
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A visitor pastes an address, sees what is covered, watches it, and reads its changes in
@@ -124,6 +126,25 @@ func TestLinkOnEmptyServer(t *testing.T) {
 	r.follow(r.post("/watch", "link", catsLink, "labels", "en", "name", "cats")).status(200).has("It is watched.", "Changes of “Cats”")
 	r.tick("wikidata")
 	r.get("/watches/cats").status(200).has("first result: 1 row")
+}
+
+// The page of a watch leads to the edits of the data that may have caused a change.
+func TestEditsOfAWatch(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	r.endpoint("wikidata")
+	r.follow(r.post("/watch", "link", catsLink, "labels", "en", "name", "cats")).status(200)
+	q, err := r.reg.Resolve(admin, "cats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := cats(t)
+	_, err = r.store.Ledger.Record("wikidata", scheduler.Batch{Outcomes: []scheduler.Outcome{{Query: q.ID, Result: now,
+		Stats: policy.Stats{Hash: now.Hash(), Rows: now.Len(), Changes: 1, Executions: 1}, Delta: diff.Compare(nil, now),
+		Edits: []registry.DataEdit{{Text: "revision 2145 of Q42", Link: "https://x.example/2145"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.get("/watches/cats").status(200).has("first result: 1 row", `possibly by <a href="https://x.example/2145">revision 2145 of Q42</a>`)
 }
 
 func cats(t *testing.T) *diff.Result {
