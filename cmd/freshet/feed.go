@@ -30,7 +30,7 @@ var feedTable = row{use: "feed", short: "Show change feeds, which tell what chan
 			out: printList("feeds", "NAME\tKIND\tSTATE\tLAG\tEVENTS\tMATCHED\tGAPS\tENDPOINTS\tWHY", func(f feed.Status) []any {
 				return []any{f.Name, f.Kind, f.State, time.Duration(f.LagSeconds * float64(time.Second)).Round(time.Second), f.Events,
 					f.Matched, f.Gaps,
-					strings.Join(f.Endpoints, ", "), show.Shortened(f.Error, 80)}
+					strings.Join(f.Endpoints, ", "), show.Escape(show.Shortened(f.Error, 80))}
 			})},
 		{use: "show NAME", short: "Show where a feed is, what it has told, and which proofs were wrong", example: "freshet feed show wikidata",
 			call: "GET /v1/feeds/{}", out: printWith(printFeed)},
@@ -50,10 +50,12 @@ func printFeed(a *remote, f feed.Status) error {
 	w := a.w.Stdout
 	fmt.Fprintf(w, "%s (%s): %s", f.Name, f.Kind, f.State)
 	if f.Error != "" {
-		fmt.Fprintf(w, ": %s", f.Error)
+		fmt.Fprintf(w, ": %s", show.Escape(f.Error))
 	}
 	fmt.Fprintln(w)
-	line := func(name, format string, a ...any) { fmt.Fprintf(w, "  %-12s %s\n", name, fmt.Sprintf(format, a...)) }
+	line := func(name, format string, a ...any) {
+		fmt.Fprintf(w, "  %-12s %s\n", name, show.Escape(fmt.Sprintf(format, a...)))
+	}
 	if f.URL != "" {
 		line("address", "%s", f.URL)
 	}
@@ -83,8 +85,8 @@ func printFeed(a *remote, f feed.Status) error {
 	for _, x := range f.Wrong {
 		line("wrong", "the answer to %s at %s of %s differed although no event had reached it; nothing is proved there until %s", x.Query,
 			x.Endpoint, x.At.UTC().Format(time.RFC3339), x.Until.UTC().Format(time.RFC3339))
-		line("", "%s", show.Escape(x.Was))
-		line("", "%s", show.Escape(x.Now))
+		line("", "%s", x.Was)
+		line("", "%s", x.Now)
 	}
 	return nil
 }
@@ -152,7 +154,7 @@ func (r *feedReading) String() string {
 	if r.Error != "" {
 		fmt.Fprintf(&b, "; %s", r.Error)
 	}
-	return b.String()
+	return show.Escape(b.String())
 }
 
 // readFeed returns the command that reads a feed of the server from here.
@@ -257,6 +259,6 @@ func (a *remote) printEvent(e *feed.Event) error {
 	if e.Edit.Text != "" {
 		text += "  " + e.Edit.Text
 	}
-	_, err := fmt.Fprintln(a.w.Stdout, text)
+	_, err := fmt.Fprintln(a.w.Stdout, show.Escape(text))
 	return err
 }

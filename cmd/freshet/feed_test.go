@@ -28,7 +28,7 @@ func TestFeedCommands(t *testing.T) {
 	defer log.Close()
 	status := feed.Status{
 		Definition: feed.Definition{Name: "log", Kind: feed.RDFPatch, URL: log.URL, Headers: map[string]string{"X-Key": "(set)"}},
-		State:      feed.Failing, Error: "404 Not Found: check url",
+		State:      feed.Failing, Error: "404 Not Found: check url\x1b[2J",
 		Position: feed.Place{Offset: 7, Time: time.Unix(0, 0)}, Events: 7, Matched: 3,
 		Endpoints: []string{"city"}, EndpointLags: map[string]float64{"city": 12},
 	}
@@ -45,8 +45,8 @@ func TestFeedCommands(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"feed list", cli.ExitOK, []string{"failing", "404 Not Found: check url"}},
-		{"feed show log", cli.ExitOK, []string{"log (rdf-patch): failing: 404 Not Found", "7, which matched 3 queries",
+		{"feed list", cli.ExitOK, []string{"failing", "404 Not Found: check url·[2J"}},
+		{"feed show log", cli.ExitOK, []string{"log (rdf-patch): failing: 404 Not Found: check url·[2J", "7, which matched 3 queries",
 			"half of the events show at city within 12 s"}},
 		{"feed check log --for 100ms", cli.ExitUsage, []string{"sends the header X-Key", "--header 'X-Key: VALUE'"}},
 		{"feed check log --for 300ms --header X-Key:hush", cli.ExitOK, []string{"log: 0 events"}},
@@ -60,5 +60,19 @@ func TestFeedCommands(t *testing.T) {
 				t.Errorf("%s: exit code %d, %s%s, want %q", x.args, code, out, stderr, want)
 			}
 		}
+	}
+}
+
+// What a feed names does not control the terminal.
+func TestEventsOfHostileFeeds(t *testing.T) {
+	var out strings.Builder
+	a := &remote{w: &cli.Env{Stdout: &out}}
+	e := feed.Event{Place: feed.Place{Topic: "\x1b[1mt"}, Entity: "http://x/\x1b[2m", Edit: feed.Edit{Text: "patch \x1b[3m\u202e"}}
+	if err := a.printEvent(&e); err != nil || out.String() != "of ·[1mt  http://x/·[2m  +0 −0  patch ·[3m·\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	r := feedReading{Gap: "\x1b[4m", Error: "\x1b[5m"}
+	if got := r.String(); strings.Contains(got, "\x1b") {
+		t.Errorf("%q", got)
 	}
 }
