@@ -29,7 +29,8 @@ func TestDeltasOutliveTheServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a := n.ask("POST", "/v1/endpoints", string(body)); a.status/100 != 4 || !strings.Contains(a.body, "leave position out") {
+			if a := n.ask("POST", "/v1/endpoints", string(body)); a.status/100 != 4 ||
+				!strings.Contains(a.body, "leave position out") || strings.Count(a.body, "position:") > 1 {
 				t.Errorf("a position where there are none: %+v", a)
 			}
 			delete(town, "position")

@@ -75,7 +75,7 @@ func (f *fleet) checkFeed(e registry.Endpoint) error {
 		return &registry.SettingError{Setting: "feed", Err: fmt.Errorf("the feed %s: %w", e.Feed, err)}
 	}
 	if d.Kind == feed.Deltas && e.Position != "" {
-		return &registry.SettingError{Setting: "position", Err: fmt.Errorf("position: the messages of %s have no positions, because it is "+
+		return &registry.SettingError{Setting: "position", Err: fmt.Errorf("the messages of %s have no positions, because it is "+
 			"of the kind %s: leave position out, and set lag to how long the endpoint may be behind", e.Feed, d.Kind)}
 	}
 	return nil
