@@ -17,6 +17,7 @@ var (
 	kGeneration = []byte("generation")
 	kCopy       = []byte("copy") // marks a copy made by Backup, or one that waits for a journal
 	kCounters   = []byte("counters")
+	kAging      = []byte("aging") // what time it is as far as ages are concerned
 
 	// Only with a journal, like the entries of package replica.
 	kPurges = []byte("purges") // number of the last step of the purge

@@ -27,6 +27,7 @@ type batchRest struct {
 	Proof   *proof.Endpoint  `json:"proof,omitempty"`
 	// Edits are those of the outcomes, by query.
 	Edits map[string][]registry.DataEdit `json:"edits,omitempty"`
+	Aging time.Time                      `json:"aging,omitzero"`
 }
 
 func (w *writer) append(b []byte) ([]byte, error) {
@@ -53,7 +54,7 @@ func (w *writer) append(b []byte) ([]byte, error) {
 			edits[o.Query] = o.Edits
 		}
 	}
-	rest, err := json.Marshal(batchRest{w.b.Slot, w.b.Health, w.b.Cohorts, w.b.Rounds, w.b.Models, w.b.Proof, edits})
+	rest, err := json.Marshal(batchRest{w.b.Slot, w.b.Health, w.b.Cohorts, w.b.Rounds, w.b.Models, w.b.Proof, edits, w.aging})
 	return putText(b, string(rest)), err
 }
 
@@ -79,7 +80,7 @@ func (w *writer) decode(in *scan) {
 		in.fail()
 	}
 	w.b.Slot, w.b.Health, w.b.Cohorts, w.b.Rounds, w.b.Models = rest.Slot, rest.Health, rest.Cohorts, rest.Rounds, rest.Models
-	w.b.Proof = rest.Proof
+	w.b.Proof, w.aging = rest.Proof, rest.Aging
 	for i := range w.b.Outcomes {
 		if o := &w.b.Outcomes[i]; o.Prepared != nil {
 			o.Edits = rest.Edits[o.Query]

@@ -149,7 +149,13 @@ func (d *Ledger) record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
 	}
 	w := &writer{b: &b, endpoint: endpoint, token: d.token, epoch: d.epoch, now: d.now().UTC()}
-	w.keep = d.aging.bounds(d.retention, w.now, d.elapsed(), func() time.Time { return lastCommit(d.boltFile, endpoint) })
+	w.keep, w.aging = d.aging.bounds(d.retention, w.now, d.elapsed(), func() time.Time {
+		t, err := fetch(d.boltFile, func(tx *bbolt.Tx) (time.Time, error) { return storedAging(tx), nil })
+		if err != nil {
+			d.log.Warn("the time of aging cannot be read", "error", err)
+		}
+		return t
+	})
 	c, err := d.execute(func(*bbolt.Tx) (command, error) { return w, nil })
 	if err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
@@ -185,32 +191,6 @@ func (d *Ledger) prepareRest(outcomes []scheduler.Outcome) ([]scheduler.Outcome,
 		out[i].Prepared = p
 	}
 	return out, nil
-}
-
-// lastCommit returns when the last slot of an endpoint began or ended, or the newest change was committed, whatever
-// was later, and the zero time if there is neither.
-func lastCommit(d *boltFile, endpoint string) (last time.Time) {
-	n, err := (&Ledger{boltFile: d}).Since(endpoint, 1<<63)
-	if err == nil {
-		err = d.view(func(tx *bbolt.Tx) error {
-			_, at := tx.Bucket(bOffsets).Cursor().Last()
-			if at == nil {
-				return nil
-			}
-			l, err := parseLogEntry(at, tx.Bucket(bChanges).Get(at))
-			last = l.at
-			return err
-		})
-	}
-	if err != nil {
-		d.log.Warn("the last commit cannot be read", "endpoint", endpoint, "error", err)
-	}
-	for _, t := range []time.Time{n.Last.Started, n.Last.Finished} {
-		if t.After(last) {
-			last = t
-		}
-	}
-	return last
 }
 
 // restoreDeltas replaces the deltas of a decoded batch's changes by those of the batch that was

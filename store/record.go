@@ -24,6 +24,7 @@ type writer struct {
 	epoch    storeEpoch
 	keep     Retention
 	now      time.Time
+	aging    time.Time
 
 	tx      *bbolt.Tx
 	log     logWriter
@@ -72,7 +73,7 @@ func (w *writer) Apply(tx *bbolt.Tx) error {
 	if err := w.loop(b); err != nil {
 		return err
 	}
-	if err := w.log.retain(); err != nil {
+	if err := errors.Join(w.log.retain(), saveAging(w.tx, w.aging)); err != nil {
 		return err
 	}
 	if w.log.counters == before {

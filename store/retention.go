@@ -3,6 +3,8 @@ package store
 import (
 	"sync"
 	"time"
+
+	"go.etcd.io/bbolt"
 )
 
 // A Retention bounds the change log. A zero field sets no bound. The newest change of
@@ -14,8 +16,8 @@ type Retention struct {
 }
 
 // An aging knows what time it is as far as the age of what is stored is concerned. A clock that is ahead for a
-// moment, such as that of a virtual machine that resumes, must not delete history. So this time begins with the
-// last commit before the process, is never after the clock, and gains on it at most as much time as passes.
+// moment, such as that of a virtual machine that resumes, must not delete history. So this time is never after the clock,
+// and gains on it at most as much time as passes. It is stored with the commits, and a process that starts goes on with it.
 // After a downtime, or after the clock was corrected, it catches up, and until then more is kept.
 type aging struct {
 	mu     sync.Mutex
@@ -23,17 +25,14 @@ type aging struct {
 	passed time.Duration // when time was set
 }
 
-// bounds returns the bounds of retention for a commit at some time of the clock. Its age is longer by what the
-// clock may be ahead.
-func (a *aging) bounds(keep Retention, clock time.Time, passed time.Duration, last func() time.Time) Retention {
-	if keep.Age <= 0 {
-		return keep
-	}
+// bounds returns the bounds of retention for a commit at some time of the clock, and the time of aging. The age is longer by what
+// the clock may be ahead.
+func (a *aging) bounds(keep Retention, clock time.Time, passed time.Duration, stored func() time.Time) (Retention, time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clock = clock.Round(0) // only the time that can be set
 	if a.time.IsZero() {   // nothing was committed since the store was opened
-		a.time, a.passed = last(), 0
+		a.time, a.passed = stored(), 0
 	}
 	if next := a.time.Add(2 * max(0, passed-a.passed)); !a.time.IsZero() && next.Before(clock) {
 		a.time = next
@@ -41,6 +40,24 @@ func (a *aging) bounds(keep Retention, clock time.Time, passed time.Duration, la
 		a.time = clock
 	}
 	a.passed = passed
-	keep.Age += clock.Sub(a.time)
-	return keep
+	if keep.Age > 0 {
+		keep.Age += clock.Sub(a.time)
+	}
+	return keep, a.time
+}
+
+// storedAging returns the time of aging that was stored last, the zero time if none was.
+func storedAging(tx *bbolt.Tx) (t time.Time) {
+	if n := number(tx.Bucket(bMeta).Get(kAging)); n != 0 {
+		t = time.Unix(int64(n), 0).UTC()
+	}
+	return t
+}
+
+// saveAging stores the time of aging. That of less than a minute before is near enough.
+func saveAging(tx *bbolt.Tx, t time.Time) error {
+	if since := t.Sub(storedAging(tx)); t.IsZero() || 0 <= since && since < time.Minute {
+		return nil
+	}
+	return tx.Bucket(bMeta).Put(kAging, key8(uint64(t.Unix())))
 }

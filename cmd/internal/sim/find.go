@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,11 +62,19 @@ func (f *finder) without(ctx context.Context, p *plan.Plan) *cleanRun {
 	return r
 }
 
+// order lists the seeds, that of the world which showed a bug before first.
+func (f *finder) order(n int) (list []uint64) {
+	list = f.list()
+	if first := showed[bugs[n].name]; first != 0 && f.seed == 0 {
+		list = append([]uint64{first}, slices.DeleteFunc(list, func(seed uint64) bool { return seed == first })...)
+	}
+	return list
+}
+
 // find runs seeds until one shows the bug, except for worlds that do not reach its place.
 func (f *finder) find(ctx context.Context, n int) (x found) {
 	x.bug = n
-	for i := range f.seeds {
-		seed := f.from + uint64(i)
+	for _, seed := range f.order(n) {
 		p := plan.New(seed)
 		x.tried++
 		if !bugs[n].can(p) {
@@ -94,9 +103,6 @@ func (f *finder) find(ctx context.Context, n int) (x found) {
 // findAll finds each bug of a list, several at a time, and prints the table of the documentation.
 func (c *command) findAll(ctx context.Context, list []int) error {
 	f := &finder{command: c, clean: map[uint64]*cleanRun{}}
-	if c.seed != 0 {
-		c.from, c.seeds = c.seed, 1
-	}
 	table := make([]found, len(list))
 	var mu sync.Mutex
 	var wg sync.WaitGroup

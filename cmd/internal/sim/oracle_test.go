@@ -210,24 +210,6 @@ func TestJudgeOfQueriesThatRest(t *testing.T) {
 	}
 }
 
-// A clock that is ahead by more than the history may be old is believed by the second process that starts by it.
-func TestJudgeOfAges(t *testing.T) {
-	for _, c := range []struct {
-		by     time.Duration
-		begins []time.Duration
-		want   bool
-	}{
-		{40 * 24 * time.Hour, []time.Duration{0, 2 * time.Minute}, false},
-		{40 * 24 * time.Hour, []time.Duration{0, 2 * time.Minute, 3 * time.Minute}, true},
-		{24 * time.Hour, []time.Duration{0, 2 * time.Minute, 3 * time.Minute}, false},
-	} {
-		j := &judge{Run: &Run{Plan: &plan.Plan{Steps: []plan.Step{{At: time.Minute, By: c.by}}}}, begins: c.begins}
-		if got := j.ages(720 * time.Hour); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
-}
-
 // Nothing is asked while the endpoint wants a pause, apart from what is on its way when it says so.
 func TestJudgeOfPauses(t *testing.T) {
 	for _, c := range []struct {
