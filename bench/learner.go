@@ -9,7 +9,7 @@ import (
 
 // Limits are what policies find at most that cannot know when a change comes. A query of the trace
 // counts as drawn from those that take as long, within a factor of two: it changes at random, as often as one
-// of them, and takes their mean time. The numbers are the expected changes.
+// of them. Its time is its mean one times the load of a slot, which scales all times. The numbers are the expected changes.
 type Limits struct {
 	BudgetMS int64   `json:"budget_ms"`
 	Wait     int     `json:"wait"`
@@ -24,21 +24,21 @@ type Limits struct {
 // alone is worth at these prices. A query that is known to change at rate λ, and ran in slot s, is
 // worth V(s) = max over gaps g of 1 − e^(−λg) − μ(s+g)·c + V(s+g). One that may have each of the
 // rates is told its rate at its first change. So nothing is ever learnt but that it has not
-// changed yet, and V is a maximum over gaps, too. That it is told, and that budgets are
-// kept in the mean, only makes the limit larger.
+// changed yet, and V is a maximum over gaps, too. That it is told, that the load of each slot is known beforehand, and
+// that budgets are kept in the mean, only makes the limit larger.
 //
 // Source: the Lagrangian relaxation of restless bandits, P. Whittle, "Restless bandits: activity
 // allocation in a changing world", 1988; with D. B. Brown, J. E. Smith, "Information relaxations, duality,
 // and convex stochastic dynamic programs", 2014, for the rate that is told.
 func (w *Simulator) Limits(ctx context.Context, budget time.Duration, wait int) (Limits, error) {
 	n, l := w.t.Revisions, Limits{BudgetMS: budget.Milliseconds(), Wait: wait}
-	kinds, _ := w.kinds()
+	kinds, load := w.narrow()
 	if wait == 0 || wait > n {
 		wait = n + 1
 	}
 	capacity := make([]float64, n+1)
 	for s := 1; s <= n; s++ {
-		capacity[s] = budget.Seconds()
+		capacity[s] = budget.Seconds() / load[s]
 	}
 	limit := func(learns bool) float64 {
 		eval := func(price []float64) (value float64, used []float64) {
@@ -62,6 +62,48 @@ func (w *Simulator) Limits(ctx context.Context, budget time.Duration, wait int) 
 	}
 	l.Known, l.Learner = limit(false), limit(true)
 	return l, ctx.Err()
+}
+
+// narrow splits kinds by time, into four within a factor of two, because a policy may prefer those of a kind that take
+// less. It returns the load of each slot, too: what all queries take in it, as a part of the mean. Times are without the load.
+func (w *Simulator) narrow() (out []kind, load []float64) {
+	kinds, of := w.kinds()
+	n, mean := w.t.Revisions, 0.0
+	for _, x := range w.totals[1:] {
+		mean += x.cost.Seconds() / float64(max(1, n))
+	}
+	load = make([]float64, n+1)
+	for s := range load {
+		load[s] = max(1e-9, w.totals[s].cost.Seconds()) / max(1e-9, mean)
+	}
+	type class struct{ kind, cost int }
+	at, all := map[class]int{}, make([]float64, len(kinds))
+	var in []float64 // by class: its queries
+	for q, i := range of {
+		cost := 0.0
+		for s := 1; s <= n; s++ {
+			cost += float64(w.t.Times[s][q]) / 1000 / load[s] / float64(n)
+		}
+		c := class{i, int(math.Floor(4 * math.Log2(max(1e-6, cost))))}
+		k, has := at[c]
+		if !has {
+			k = len(out)
+			at[c], out, in = k, append(out, kinds[i]), append(in, 0)
+			out[k].cost = 0
+		}
+		out[k].cost += cost
+		in[k]++
+		all[i]++
+	}
+	for c, k := range at {
+		x := &out[k]
+		x.cost /= in[k]
+		x.share = append([]float64(nil), x.share...)
+		for i := range x.share {
+			x.share[i] *= in[k] / all[c.kind]
+		}
+	}
+	return out, load
 }
 
 // even finds the best price that is the same in all slots.
