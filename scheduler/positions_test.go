@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -165,7 +166,7 @@ func TestPositionsBetweenRareSlots(t *testing.T) {
 			time.Sleep(time.Second)
 			w.tell(30, nil)
 			time.Sleep(time.Minute)
-			if n, err := w.ledger.Since(city, 0); err != nil || n.Proof.Told != 10 {
+			if n, err := w.ledger.Since(city, 0); err != nil || n.Proof.Told != 20 {
 				t.Errorf("told its position %d times: %v", n.Proof.Told, err)
 			}
 			asked := func() (n int) {
@@ -185,6 +186,37 @@ func TestPositionsBetweenRareSlots(t *testing.T) {
 				t.Errorf("heard %v: asked %d times, and %d times before the event", heard, n, before)
 			}
 			w.stop()
+		})
+	}
+}
+
+// Several servers behind one address are noticed before the endpoint is believed, also where they are as far behind each
+// other as the time between two slots, so that positions that are asked for once in a slot never go back.
+func TestServersAreNoticed(t *testing.T) {
+	for seed := range uint64(5) {
+		bubble.Test(t, func(t *testing.T) {
+			e := endpoint("@every 1s", 500*time.Millisecond, "rr")
+			e.Feed, e.Position, e.Lag = "wd", "SELECT ?n { <http://x/d> <http://x/next> ?n }", registry.Duration(5*time.Second)
+			r, began := rand.New(rand.NewPCG(seed, 0)), time.Now()
+			w := newWorld(t, e, func(q *registry.Query, n int) reply {
+				behind := time.Duration(r.IntN(2)) * time.Second
+				return reply{time.Millisecond, registry.Changed, numberRow(t, 50+int((time.Since(began)-behind)/(200*time.Millisecond)))}
+			})
+			w.tell(1, nil)
+			w.register("a")
+			w.run()
+			defer w.stop()
+			for range 60 {
+				time.Sleep(time.Second)
+				n, err := w.ledger.Since(city, 0)
+				if err != nil || n.Proof.Told >= 20 && n.Proof.Back.IsZero() {
+					t.Fatalf("seed %d: after %v it is believed as one server: %+v, %v", seed, time.Since(began), n.Proof, err)
+				}
+				if !n.Proof.Back.IsZero() {
+					return
+				}
+			}
+			t.Fatal("it is never believed")
 		})
 	}
 }

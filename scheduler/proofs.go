@@ -23,6 +23,7 @@ type proofs struct {
 	place     feed.Place // as told last, zero if it is not known
 	asked     time.Time  // when it was asked for last
 	took      time.Duration
+	more      int           // how often it is to be asked for again at once
 	slot      uint64        // after which polled counts
 	polled    time.Duration // what positions took since that slot
 	suspects  []suspect
@@ -100,9 +101,15 @@ func (l *loopData) positionText() string {
 	return l.set.endpoint.PositionQuery()
 }
 
-// askPosition asks for the endpoint's position at the start of a slot that executes something. The
-// budget pays for it.
-func (r *runner) askPosition() {
+// askPositions asks for the endpoint's position at the start of a slot that executes something, several times until it
+// is believed. The budget pays for it.
+func (r *runner) askPositions() {
+	for n := 1; r.askPosition() && n < proof.Burst; n++ {
+	}
+}
+
+// askPosition asks for the endpoint's position once, and reports whether to ask again.
+func (r *runner) askPosition() (again bool) {
 	l := r.l
 	l.mu.Lock()
 	e, x, now := l.set.endpoint, r.executor, l.clock.Now()
@@ -111,22 +118,22 @@ func (r *runner) askPosition() {
 	if !asks {
 		r.before = l.proofs.before(l, now)
 		l.mu.Unlock()
-		return
+		return false
 	}
 	wait := l.account.gapEnd(r.gap)
 	limit := min(time.Duration(e.Timeout), r.budget.Left()/4)
 	executors := l.proofs.executors
 	l.mu.Unlock()
 	if wait.After(now) && l.clock.Sleep(r.ctx, wait) != nil || limit <= 0 {
-		return
+		return false
 	}
 	if !l.limiter.tryAcquire() { // a trial run uses it; without a position nothing is proved
-		return
+		return false
 	}
 	a := x.Execute(r.ctx, positionQuery(e, text), Memory{}, limit)
 	l.limiter.release()
 	if r.ctx.Err() != nil {
-		return
+		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,10 +141,11 @@ func (r *runner) askPosition() {
 	r.budget.Spend(min(a.Elapsed, limit))
 	l.account.executed(now)
 	if executors == l.proofs.executors {
-		l.positioned(a, text, now)
+		again = l.positioned(a, text, now) && a.Elapsed <= limit/proof.Burst
 	}
 	r.before = l.proofs.before(l, now)
 	l.planner.Proofs().Positioned(now, r.before)
+	return again
 }
 
 func positionQuery(e registry.Endpoint, text string) *registry.Query {
@@ -147,8 +155,9 @@ func positionQuery(e registry.Endpoint, text string) *registry.Query {
 	}
 }
 
-// positioned takes the answer to a position query. The caller holds the lock.
-func (l *loopData) positioned(a Answer, text string, now time.Time) {
+// positioned takes the answer to a position query, and reports whether the endpoint told its position and was not believed
+// yet. The caller holds the lock.
+func (l *loopData) positioned(a Answer, text string, now time.Time) (doubted bool) {
 	s := &l.proofs
 	if s.query != text {
 		s.positions, s.query = proof.Positions{}, text
@@ -169,7 +178,7 @@ func (l *loopData) positioned(a Answer, text string, now time.Time) {
 		}
 	}
 	if err != nil {
-		return
+		return false
 	}
 	was := l.planner.Proofs().Endpoint()
 	before := was
@@ -177,7 +186,9 @@ func (l *loopData) positioned(a Answer, text string, now time.Time) {
 	if was.Back != before.Back || was.Rebuilt != before.Rebuilt {
 		l.planner.Proofs().Change(func(e *proof.Endpoint) { e.Back, e.Rebuilt = was.Back, was.Rebuilt })
 	}
+	doubted = l.planner.Proofs().Untrusted()
 	l.planner.Proofs().Tell()
+	return doubted
 }
 
 // placeOf reads the answer to a position query.
@@ -205,10 +216,13 @@ func placeOf(a Answer) (feed.Place, error) {
 }
 
 // pollAt is when the position is asked for next while events wait for it: at most every two
-// seconds, and for at most a sixteenth of the time.
+// seconds, and for at most a sixteenth of the time. Until it is believed, it is asked for several times then.
 func (s *proofs) pollAt(now time.Time) time.Time {
 	if s.asked.After(now) { // the clock was set back
 		s.asked = now
+	}
+	if s.more > 0 {
+		return s.asked
 	}
 	return s.asked.Add(max(2*time.Second, 16*s.took))
 }
@@ -285,10 +299,12 @@ func (p *pacer) polled(a Answer, text string, limit time.Duration, executors int
 		p.proofs.asked, p.proofs.took = now, a.Elapsed
 		return b
 	}
-	untrusted := proofs.Untrusted()
-	p.positioned(a, text, now)
+	doubted, more := p.positioned(a, text, now), p.proofs.more
+	if p.proofs.more = 0; doubted && proofs.Untrusted() {
+		p.proofs.more = (more + proof.Burst - 1) % proof.Burst
+	}
 	proofs.Positioned(now, p.proofs.before(p.loopData, now))
-	if untrusted && !proofs.Untrusted() {
+	if doubted && !proofs.Untrusted() {
 		if e, changed := proofs.Learnt(); changed {
 			b.Space, b.Proof = p.space, &e
 		}

@@ -20,7 +20,7 @@ func runSlot(ctx context.Context, l *loopData, onTick, early bool) (Slot, error)
 		return Slot{}, err
 	}
 	r.slot.Early = early
-	r.askPosition()
+	r.askPositions()
 	err = r.execute()
 	if err == nil && (ctx.Err() == nil || r.slot.Asks > 0) {
 		err = r.close()

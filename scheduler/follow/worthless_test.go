@@ -58,7 +58,7 @@ func narrowedByAWorthlessAnswer(t *testing.T, killed bool) {
 		Silence: time.Hour, Heard: time.Now()}
 	e := registry.Endpoint{Name: "city", URL: "http://a/", Feed: "wd", Position: "SELECT ?n {}"}
 	v := proof.NewView(e, state, 1, proof.Endpoint{}, time.Now())
-	v.Tell(10)
+	v.Tell(20)
 	record := func(b feed.Before, rows string) {
 		res, err := diff.DecodeJSON([]byte(`{"head":{"vars":["s"]},"results":{"bindings":[`+rows+`]}}`), diff.Select, diff.Options{})
 		if err != nil {

@@ -51,7 +51,7 @@ func (f *follower) tell(head int64, told bool) {
 	f.state.Head, f.state.Heard = placeAt(head), placeAt(head).Time
 	e := registry.Endpoint{Name: "city", Feed: "wd", Position: "SELECT ?n {}"}
 	v := proof.NewView(e, f.state, 1, proof.Endpoint{}, f.now)
-	v.Tell(10)
+	v.Tell(20)
 	f.Set(v, told, 10*time.Minute)
 }
 

@@ -43,11 +43,17 @@ type told struct {
 	place feed.Place
 }
 
+// Burst is how many positions an endpoint is asked for in a row until it is believed: servers that are as far behind each
+// other as the time between two requests would tell positions that never go back.
+const Burst = 5
+
 const (
 	// trusted is how many positions an endpoint must have told, ever, before one is believed: several servers
 	// that answer for one address show themselves when their positions go back. Answers until then keep
 	// their positions, which count once it is.
-	trusted = 10
+	trusted = 4 * Burst
+	// fewest is how many positions of the last lag several servers must have told.
+	fewest = 10
 	// backFor is how long an address is believed to have several servers.
 	backFor = 24 * time.Hour
 )
@@ -87,7 +93,7 @@ func (s *Positions) Take(e *Endpoint, p feed.Place, now time.Time, lag time.Dura
 		e.Rebuilt++
 	}
 	switch {
-	case several && (now.Sub(s.since) < lag || len(s.seen) < trusted): // a slow server may have told nothing lately
+	case several && (now.Sub(s.since) < lag || len(s.seen) < fewest): // a slow server may have told nothing lately
 		return feed.Place{}
 	case several:
 		return least
