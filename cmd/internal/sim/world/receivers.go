@@ -148,7 +148,7 @@ func (w *world) tell(i int, lines []string) {
 			x.Rows[1] = append(x.Rows[1], n)
 		case sign == "and":
 			fmt.Sscanf(rest, "%d more", &x.N)
-		case strings.HasPrefix(line, "http://"):
+		case strings.HasPrefix(line, "http://"), strings.HasPrefix(line, "possibly by "):
 		case strings.HasSuffix(line, "added") || strings.HasSuffix(line, "removed"):
 		default:
 			x.Text += line
