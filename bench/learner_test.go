@@ -128,7 +128,7 @@ func TestLimitsHold(t *testing.T) {
 
 // A policy does better where all queries take less time in some slots, or some queries take less than others of
 // their kind. The limit is for it, too.
-func TestLimitsHoldForUnequalTimes(t *testing.T) {
+func TestLongLimitsHoldForUnequalTimes(t *testing.T) {
 	for name, ms := range map[string]func(slot, query int) int32{
 		"slots":   func(slot, _ int) int32 { return []int32{400, 1600}[slot%2] },
 		"queries": func(_, query int) int32 { return []int32{513, 1023}[query%2] },
