@@ -220,3 +220,24 @@ func TestServersAreNoticed(t *testing.T) {
 		})
 	}
 }
+
+// Where positions take long, the share for them is soon used up, and what is left of a burst waits.
+func TestSlowPositionsBetweenSlots(t *testing.T) {
+	for _, took := range []time.Duration{300 * time.Millisecond, 700 * time.Millisecond} {
+		bubble.Test(t, func(t *testing.T) {
+			e := endpoint("@every 1h", 8*time.Second, "rr")
+			e.Feed, e.Position, e.Lag = "wd", "SELECT ?n { <http://x/d> <http://x/next> ?n }", registry.Duration(time.Minute)
+			w := newWorld(t, e, func(q *registry.Query, n int) reply { return reply{took, registry.Changed, numberRow(t, 50)} })
+			w.tell(1, nil)
+			w.register("a")
+			w.run()
+			time.Sleep(time.Second)
+			w.tell(30, nil)
+			time.Sleep(2 * time.Hour)
+			if n := w.service.ran("position"); n < 3 || n > 30 {
+				t.Errorf("positions that take %v were asked for %d times", took, n)
+			}
+			w.stop()
+		})
+	}
+}

@@ -264,8 +264,9 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 	limit, end := p.offGridLimit(now, next)
 	limit = min(limit, end.Sub(now), p.proofs.mayPoll(p.loopData))
 	polls := p.planner.Proofs().AwaitsPosition() && !now.Before(p.proofs.pollAt(now))
+	more := p.proofs.more
 	if polls {
-		p.proofs.asked = now
+		p.proofs.asked, p.proofs.more = now, 0
 	}
 	polls = polls && limit > 0
 	executors := p.proofs.executors
@@ -279,7 +280,7 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 		p.log.Debug("the position was not asked for", "error", err)
 		return nil
 	}
-	if b := p.polled(a, text, limit, executors); b.Proof != nil {
+	if b := p.polled(a, text, limit, executors, more); b.Proof != nil {
 		_, err = p.ledger.Record(e.Name, b)
 	}
 	return err
@@ -287,7 +288,7 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 
 // polled takes the answer to a position query between two slots. Once the endpoint is believed, that is to be recorded,
 // because nothing is said to be proved before.
-func (p *pacer) polled(a Answer, text string, limit time.Duration, executors int) (b Batch) {
+func (p *pacer) polled(a Answer, text string, limit time.Duration, executors, more int) (b Batch) {
 	p.mu.LockPlan()
 	defer p.mu.Unlock()
 	now, proofs := p.clock.Now(), p.planner.Proofs()
@@ -299,8 +300,8 @@ func (p *pacer) polled(a Answer, text string, limit time.Duration, executors int
 		p.proofs.asked, p.proofs.took = now, a.Elapsed
 		return b
 	}
-	doubted, more := p.positioned(a, text, now), p.proofs.more
-	if p.proofs.more = 0; doubted && proofs.Untrusted() {
+	doubted := p.positioned(a, text, now)
+	if doubted && proofs.Untrusted() && a.Elapsed <= limit/proof.Burst {
 		p.proofs.more = (more + proof.Burst - 1) % proof.Burst
 	}
 	proofs.Positioned(now, p.proofs.before(p.loopData, now))
