@@ -13,7 +13,7 @@ import (
 )
 
 // both builds the program and its tool in one directory and returns the program's path.
-func both(t *testing.T) string {
+func both(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, path := range map[string]string{"freshet": binary(t), benchTool: clitest.Build(t, benchTool)} {

@@ -49,7 +49,7 @@ func (r *reader) environment(bench bool) (env []string) {
 
 // A terminal is a shell with a reader at its keyboard.
 type terminal struct {
-	t     *testing.T
+	t     testing.TB
 	keys  io.WriteCloser
 	file  string // with the output
 	ended chan struct{}
@@ -90,7 +90,7 @@ func (r *reader) terminal(name string) *terminal {
 }
 
 // endGroup ends all processes of a terminal, and waits until they have ended.
-func endGroup(t *testing.T, group int) {
+func endGroup(t testing.TB, group int) {
 	_ = syscall.Kill(-group, syscall.SIGTERM)
 	for start := time.Now(); runs(group); time.Sleep(10 * time.Millisecond) {
 		if time.Since(start) > time.Minute {
