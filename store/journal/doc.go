@@ -41,10 +41,10 @@
 //
 // # Limits
 //
-// Append waits while commands of 128 MiB are in flight on a node (Config.InFlight). Commands of
-// concurrent calls are committed in groups of up to 256, one group at a time. Droppable says which
-// entries are no longer needed: those that all members have applied and that are older than an
-// hour, and in any case those older than a day or followed by 16 GiB. An id is forgotten with
+// Commands of concurrent calls are committed in groups of up to 256, one group at a time. A journal
+// keeps no command of a call that has returned, except those of the current group. Droppable says
+// which entries are no longer needed: those that all members have applied and that are older than
+// an hour, and in any case those older than a day or followed by 16 GiB. An id is forgotten with
 // its entry, so an outcome must be resolved within an hour. The last entry is never dropped,
 // since the chain continues from it. A damaged entry is found when it is read.
 //
@@ -54,10 +54,7 @@
 // # Cost
 //
 // BenchmarkAppend compares an append of 4 KiB with a commit of the same size in a bbolt file on
-// the same disk. On one machine with 2 cores that had much else to do, all servers on one disk,
-// the median append took 1.9 commits on three embedded NATS servers and 2.2 in PostgreSQL. A
-// reader on another node had the entry when Append returned (nats), or 4.5 commits later
-// (postgres, whose readers look every 20 ms).
+// the same disk. The page web/docs/sizing.md has what a commit of a cluster takes.
 //
 // # Sources
 //

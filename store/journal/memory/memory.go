@@ -41,11 +41,9 @@ func New(name string) *Log {
 }
 
 // Open returns a journal of one node.
-func (l *Log) Open() *Journal { return l.open(0) }
-
-func (l *Log) open(inFlight int64) *Journal {
+func (l *Log) Open() *Journal {
 	j := &Journal{log: l}
-	j.Node = engine.Engine{Name: l.name, Poll: poll, InFlight: inFlight, Commit: j.commit, Span: j.span, Page: j.page}.Open()
+	j.Node = engine.Engine{Name: l.name, Poll: poll, Commit: j.commit, Span: j.span, Page: j.page}.Open()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.nodes = append(l.nodes, j.Node)
@@ -72,7 +70,7 @@ func (j *Journal) commit(_ context.Context, items []engine.Item) ([]uint64, erro
 	l := j.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := engine.Continues(j.Mark.Position(), l.head()); err != nil {
+	if err := engine.Within(j.Mark.Position(), 0, l.head()); err != nil {
 		return nil, err
 	}
 	seqs := make([]uint64, len(items))

@@ -13,7 +13,7 @@ func TestContract(t *testing.T) {
 		return journaltest.Rig{
 			Name: "test", Open: func(testing.TB, int) journal.Journal { return l.Open() },
 			Stall: func(testing.TB) (j journal.Journal, stall, resume func()) {
-				return l.open(journaltest.InFlight), l.mu.Lock, l.mu.Unlock
+				return l.Open(), l.mu.Lock, l.mu.Unlock
 			},
 			Rewrite: func(_ testing.TB, f func([]journal.Entry) []journal.Entry) { l.Rewrite(f) },
 		}

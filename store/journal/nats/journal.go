@@ -18,7 +18,6 @@ import (
 type Config struct {
 	Name     string        // of the cluster
 	Replicas int           // of a new stream: 3 by default
-	InFlight int64         // bytes of commands whose Append has not returned
 	Patience time.Duration // before a journal that looks shortened, or lacks a message, is taken to be so; see defaultPatience
 	Own      *Server       // of this node; nil if the servers run elsewhere
 }
@@ -104,7 +103,7 @@ func Open(ctx context.Context, nc *nats.Conn, c Config) (*Journal, error) {
 		c.Patience = defaultPatience
 	}
 	j := &Journal{config: c, nc: nc, stream: "freshet_" + c.Name, inbox: nc.NewInbox(), absent: map[string]*absence{}}
-	j.Node = engine.Engine{Name: c.Name, Poll: poll, InFlight: c.InFlight, Commit: j.commit, Span: j.span, Page: j.page}.Open()
+	j.Node = engine.Engine{Name: c.Name, Poll: poll, Commit: j.commit, Span: j.span, Page: j.page}.Open()
 	err := j.create(ctx)
 	if err == nil {
 		j.answers, err = nc.SubscribeSync(j.inbox + ".*")
@@ -340,7 +339,7 @@ func (j *Journal) known(ctx context.Context) (*tip, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := engine.Continues(mark, t.Position); err != nil {
+	if err := engine.Within(mark, 0, t.Position); err != nil {
 		return nil, err
 	}
 	j.setTip(t)

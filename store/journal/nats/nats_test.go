@@ -81,7 +81,7 @@ func TestContract(t *testing.T) {
 	journals := 0
 	journaltest.Run(t, func(*testing.T) journaltest.Rig {
 		journals++
-		c := nats.Config{Name: fmt.Sprint("test-", journals), Patience: 2 * time.Second, InFlight: 1 << 20}
+		c := nats.Config{Name: fmt.Sprint("test-", journals), Patience: 2 * time.Second}
 		return journaltest.Rig{
 			Name: c.Name,
 			Open: func(t testing.TB, node int) journal.Journal {
@@ -92,8 +92,6 @@ func TestContract(t *testing.T) {
 			},
 			Stall: func(t testing.TB) (j journal.Journal, stall, resume func()) {
 				p := journaltest.NewProxy(t, configs[1].Clients)
-				c := c
-				c.InFlight = journaltest.InFlight
 				return dial(t, "nats://"+p.Addr, c), p.Stall, p.Resume
 			},
 			Rewrite: func(t testing.TB, f func([]journal.Entry) []journal.Entry) {

@@ -29,10 +29,9 @@ import (
 
 // A Config describes a journal. Only URL and Name are required.
 type Config struct {
-	URL      string        // postgres://user@host/database, with the parameters of pgxpool
-	Name     string        // of the cluster
-	Poll     time.Duration // 20 ms by default
-	InFlight int64         // bytes of commands whose Append has not returned
+	URL  string        // postgres://user@host/database, with the parameters of pgxpool
+	Name string        // of the cluster
+	Poll time.Duration // 20 ms by default
 }
 
 const (
@@ -72,7 +71,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 		pool.Close()
 		return nil, fmt.Errorf("cluster.journal: %w", err)
 	}
-	j.Node = engine.Engine{Name: c.Name, Poll: c.Poll, InFlight: c.InFlight, Commit: j.commit, Span: j.span, Page: j.page}.Open()
+	j.Node = engine.Engine{Name: c.Name, Poll: c.Poll, Commit: j.commit, Span: j.span, Page: j.page}.Open()
 	return j, nil
 }
 

@@ -55,7 +55,7 @@ func TestPostgres(t *testing.T) {
 		return journaltest.Rig{
 			Name: name,
 			Open: func(t testing.TB, _ int) journal.Journal {
-				return openAt(t, Config{URL: server.URL, Name: name, Poll: 5 * time.Millisecond, InFlight: 1 << 20})
+				return openAt(t, Config{URL: server.URL, Name: name, Poll: 5 * time.Millisecond})
 			},
 			Stall: func(t testing.TB) (j journal.Journal, stall, resume func()) {
 				u, err := url.Parse(server.URL)
@@ -64,7 +64,7 @@ func TestPostgres(t *testing.T) {
 				}
 				p := journaltest.NewProxy(t, u.Host)
 				u.Host = p.Addr
-				return openAt(t, Config{URL: u.String(), Name: name, InFlight: journaltest.InFlight}), p.Stall, p.Resume
+				return openAt(t, Config{URL: u.String(), Name: name}), p.Stall, p.Resume
 			},
 			Rewrite: func(t testing.TB, f func([]journal.Entry) []journal.Entry) {
 				j := openAt(t, Config{URL: server.URL, Name: name})

@@ -12,9 +12,8 @@ import (
 // An Engine says where the entries of a journal are. Errors of its functions that are neither damage
 // nor the end of a context are taken for an outage.
 type Engine struct {
-	Name     string        // of the journal
-	Poll     time.Duration // between two looks for what other nodes have appended
-	InFlight int64         // bytes of commands whose Append has not returned, 128 MiB by default
+	Name string        // of the journal
+	Poll time.Duration // between two looks for what other nodes have appended
 
 	// Commit appends items in one step and returns their numbers, in the order of items. Items whose
 	// ids the journal contains already keep their numbers. After an error that is not final, any of
@@ -37,40 +36,14 @@ type Item struct {
 
 // A Node is the access of one node to a journal: the part of journal.Journal that all engines share.
 type Node struct {
+	*Writer
 	Mark Watermark // raised by what is read and committed
 
 	engine Engine
-	writer *Writer
-	ctx    context.Context // ended by Close
-	stop   context.CancelFunc
 }
 
 // Open begins the access of a node.
-func (e Engine) Open() *Node {
-	n := &Node{engine: e, writer: NewWriter(e.Commit, e.InFlight)}
-	n.ctx, n.stop = context.WithCancel(context.Background())
-	return n
-}
-
-// Append implements journal.Journal.
-func (n *Node) Append(ctx context.Context, id string, cmd []byte) (uint64, error) {
-	return n.writer.Append(ctx, id, cmd)
-}
+func (e Engine) Open() *Node { return &Node{Writer: NewWriter(e.Commit), engine: e} }
 
 // Wake says that another node has appended something, so that Read need not wait for the next look.
 func (n *Node) Wake() { n.Mark.wake() }
-
-// Closed returns journal.ErrClosed after Close.
-func (n *Node) Closed() error {
-	if n.ctx.Err() != nil {
-		return journal.ErrClosed
-	}
-	return nil
-}
-
-// Close implements journal.Journal.
-func (n *Node) Close() error {
-	n.stop()
-	n.writer.Close()
-	return nil
-}

@@ -150,9 +150,11 @@ func (c *cursor) follows(ctx context.Context, e *journal.Entry) error {
 }
 
 // Within returns an error if a journal cannot be continued after a position, as far as its
-// ends show that.
+// ends show that. Every journal continues the zero Position, which is a Watermark at first.
 func Within(after journal.Position, first uint64, head journal.Position) error {
 	switch {
+	case after == (journal.Position{}):
+		return nil
 	case after.Seq > head.Seq:
 		return journal.Shortened(head.Seq, after.Seq)
 	case after.Seq == head.Seq && after.Hash != head.Hash:
@@ -231,13 +233,4 @@ func (w *Watermark) look() (journal.Position, <-chan struct{}) {
 		w.raised = make(chan struct{})
 	}
 	return w.at, w.raised
-}
-
-// Continues returns an error if a journal ends before a position that was the watermark when the
-// end was asked for, or has another entry there.
-func Continues(mark, head journal.Position) error {
-	if mark == (journal.Position{}) {
-		return nil
-	}
-	return Within(mark, 0, head)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,85 +10,80 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/store/journal"
-	"golang.org/x/sync/semaphore"
 )
 
 // Limits of a writer.
 const (
-	InFlight     = 128 << 20        // bytes of commands whose Append has not returned, by default
 	groupBytes   = 4 << 20          // of a group, unless one command is larger
 	groupItems   = 256              // of a group
 	attempt      = 10 * time.Second // of one commit of small commands
-	perItem      = 512              // bytes counted in addition to a command
 	shortestWait = 2 * time.Millisecond
 	longestWait  = 250 * time.Millisecond
 )
 
 // A Writer commits the commands of concurrent calls in groups, one group at a time. It retries
-// a group until it is committed, the error is final, or no caller waits for it.
+// a group until it is committed, the error is final, or no caller waits for it. Callers keep the
+// commands of further groups until then.
 type Writer struct {
 	commit func(ctx context.Context, items []Item) ([]uint64, error)
-	room   *semaphore.Weighted
-	size   int64
-	ctx    context.Context
+	calls  chan *call
+	next   *call           // the first one of the next group, if it was received; for run alone
+	ctx    context.Context // ended by Close
 	stop   context.CancelFunc
 	done   chan struct{}
-	wake   chan struct{}
 
-	mu    sync.Mutex
-	queue []*call
+	mu sync.Mutex // guards the outcomes of calls
 }
 
 // A call is a command whose caller waits as long as ctx allows.
 type call struct {
 	Item
-	ctx    context.Context
-	weight int64
-	done   chan struct{}
-	seq    uint64 // valid once done is closed
-	err    error  // valid once done is closed
-	tried  bool   // a commit of it has begun
-	last   error  // of the last attempt
+	ctx   context.Context
+	done  chan struct{}
+	seq   uint64 // valid once done is closed
+	err   error  // valid once done is closed
+	tried bool   // a commit of it has begun
+	last  error  // of the last attempt
 }
 
-// NewWriter starts a writer on Commit of an engine. It accepts commands of up to inFlight bytes at a time.
-func NewWriter(commit func(context.Context, []Item) ([]uint64, error), inFlight int64) *Writer {
-	if inFlight <= 0 {
-		inFlight = InFlight
-	}
-	w := &Writer{
-		commit: commit, room: semaphore.NewWeighted(inFlight), size: inFlight,
-		done: make(chan struct{}), wake: make(chan struct{}, 1),
-	}
+// NewWriter starts a writer on Commit of an engine.
+func NewWriter(commit func(context.Context, []Item) ([]uint64, error)) *Writer {
+	w := &Writer{commit: commit, calls: make(chan *call), done: make(chan struct{})}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	go w.run()
 	return w
 }
 
-// Close ends all calls with ErrClosed and waits for the current commit to end.
-func (w *Writer) Close() {
+// Close implements journal.Journal. It waits for the current commit to end.
+func (w *Writer) Close() error {
 	w.stop()
 	<-w.done
+	return nil
 }
 
-// Append implements journal.Journal. It waits while there is no room.
+// Closed returns journal.ErrClosed after Close.
+func (w *Writer) Closed() error {
+	if w.ctx.Err() != nil {
+		return journal.ErrClosed
+	}
+	return nil
+}
+
+// Append implements journal.Journal.
 func (w *Writer) Append(ctx context.Context, id string, cmd []byte) (uint64, error) {
 	if err := journal.CheckCommand(id, cmd); err != nil {
 		return 0, err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), w.Closed()); err != nil {
 		return 0, err
 	}
-	c := &call{Item: Item{id, cmd}, ctx: ctx, weight: min(int64(len(cmd))+perItem, w.size), done: make(chan struct{})}
-	if err := w.acquire(ctx, c.weight); err != nil {
-		return 0, err
-	}
-	w.mu.Lock()
-	w.queue = append(w.queue, c)
-	w.mu.Unlock()
+	c := &call{Item: Item{id, cmd}, ctx: ctx, done: make(chan struct{})}
 	select {
-	case w.wake <- struct{}{}:
-	default:
+	case w.calls <- c:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-w.ctx.Done():
+		return 0, journal.ErrClosed
 	}
 	select {
 	case <-c.done:
@@ -100,23 +96,6 @@ func (w *Writer) Append(ctx context.Context, id string, cmd []byte) (uint64, err
 	}
 }
 
-// acquire waits for room until ctx ends or the writer is closed.
-func (w *Writer) acquire(ctx context.Context, weight int64) error {
-	if w.ctx.Err() == nil && w.room.TryAcquire(weight) {
-		return nil
-	}
-	both, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(w.ctx, cancel)()
-	if err := w.room.Acquire(both, weight); err == nil {
-		return nil
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return journal.ErrClosed
-}
-
 // leave returns the outcome of a call whose caller waits no longer because of cause.
 func (w *Writer) leave(c *call, cause error) (uint64, error) {
 	w.mu.Lock()
@@ -126,7 +105,7 @@ func (w *Writer) leave(c *call, cause error) (uint64, error) {
 		return c.seq, c.err
 	default:
 	}
-	if !c.tried { // nor will be, see take
+	if !c.tried { // nor will be, see begin
 		return 0, cause
 	}
 	return 0, c.unknown(cause)
@@ -142,40 +121,48 @@ func (c *call) unknown(cause error) error {
 
 func (w *Writer) run() {
 	defer close(w.done)
-	for {
-		select {
-		case <-w.ctx.Done():
-			return
-		case <-w.wake:
+	for w.ctx.Err() == nil {
+		c := w.next
+		if w.next = nil; c == nil {
+			select {
+			case <-w.ctx.Done():
+				return
+			case c = <-w.calls:
+			}
 		}
-		for group := w.take(); len(group) > 0; group = w.take() {
+		if group := w.gather(c); len(group) > 0 {
 			w.flush(group)
 		}
 	}
 }
 
-// take removes the next group from the queue. A group has each id once. Calls whose callers have left are dropped.
-func (w *Writer) take() (group []*call) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	size := 0
-	for len(w.queue) > 0 && w.ctx.Err() == nil {
-		c := w.queue[0]
+// gather returns a group: a call and those that wait. A group has each id once. Calls whose callers have left
+// are dropped.
+func (w *Writer) gather(c *call) (group []*call) {
+	for size := 0; ; {
 		same := slices.ContainsFunc(group, func(x *call) bool { return x.ID == c.ID })
 		if same || len(group) > 0 && (len(group) == groupItems || size+len(c.Command) > groupBytes) {
-			break
+			w.next = c
+			return group
 		}
-		w.queue[0] = nil
-		w.queue = w.queue[1:]
-		if c.ctx.Err() != nil {
-			w.room.Release(c.weight)
-			continue
+		if w.begin(c) {
+			size += len(c.Command)
+			group = append(group, c)
 		}
-		c.tried = true
-		size += len(c.Command)
-		group = append(group, c)
+		select {
+		case c = <-w.calls:
+		default:
+			return group
+		}
 	}
-	return group
+}
+
+// begin notes that a call is tried, unless its caller has left.
+func (w *Writer) begin(c *call) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.tried = c.ctx.Err() == nil && w.ctx.Err() == nil
+	return c.tried
 }
 
 // flush commits a group, in as many attempts as that takes.
@@ -221,7 +208,6 @@ func (w *Writer) settle(group []*call, seqs []uint64, err error) (again []*call)
 			}
 			c.err = c.unknown(c.ctx.Err()) // its caller may not have noticed yet
 		}
-		w.room.Release(c.weight)
 		close(c.done)
 	}
 	return again

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 	"github.com/freshet/freshet/store/journal"
 )
 
@@ -37,10 +37,10 @@ func (f *fake) commit(ctx context.Context, items []Item) ([]uint64, error) {
 	}
 }
 
-func newFake(t *testing.T, inFlight int64) (*fake, *Writer) {
+func newFake(t *testing.T) (*fake, *Writer) {
 	f := &fake{commits: make(chan []Item), results: make(chan fakeReply)}
-	w := NewWriter(f.commit, inFlight)
-	t.Cleanup(w.Close)
+	w := NewWriter(f.commit)
+	t.Cleanup(func() { _ = w.Close() }) // it returns no error
 	return f, w
 }
 
@@ -63,7 +63,7 @@ var errOutage = errors.New("outage")
 
 // An attempt whose outcome is unknown is repeated with the same id, and later commands wait.
 func TestWriterRetries(t *testing.T) {
-	f, w := newFake(t, 0)
+	f, w := newFake(t)
 	a := begin(t.Context(), w, "a", 1)
 	for range 3 {
 		if items := <-f.commits; len(items) != 1 || items[0].ID != "a" {
@@ -80,36 +80,38 @@ func TestWriterRetries(t *testing.T) {
 
 // Commands of callers that have left are not tried again; those of others in the group are.
 func TestWriterAbandons(t *testing.T) {
-	f, w := newFake(t, 0)
-	first := begin(t.Context(), w, "first", 1)
-	<-f.commits // the others form the next group
-	leaving, leave := context.WithCancel(t.Context())
-	a, b := begin(leaving, w, "a", 1), begin(t.Context(), w, "b", 1)
-	waitFor(t, func() bool { return w.queued() == 2 })
-	f.results <- fakeReply{}
-	if got := <-first; got.err != nil {
-		t.Fatal(got.err)
-	}
-	if items := <-f.commits; len(items) != 2 {
-		t.Fatalf("a group of %d", len(items))
-	}
-	leave()
-	if got := <-a; !errors.Is(got.err, journal.ErrUnknown) || !errors.Is(got.err, context.Canceled) {
-		t.Errorf("a: %v", got.err)
-	}
-	f.results <- fakeReply{errOutage}
-	if items := <-f.commits; len(items) != 1 || items[0].ID != "b" {
-		t.Fatalf("then %v", items)
-	}
-	f.results <- fakeReply{journal.ErrShortened}
-	if got := <-b; !errors.Is(got.err, journal.ErrShortened) || errors.Is(got.err, journal.ErrUnknown) {
-		t.Errorf("b: %v", got.err)
-	}
+	bubble.Test(t, func(t *testing.T) {
+		f, w := newFake(t)
+		first := begin(t.Context(), w, "first", 1)
+		<-f.commits // the others form the next group
+		leaving, leave := context.WithCancel(t.Context())
+		a, b := begin(leaving, w, "a", 1), begin(t.Context(), w, "b", 1)
+		synctest.Wait() // the callers wait
+		f.results <- fakeReply{}
+		if got := <-first; got.err != nil {
+			t.Fatal(got.err)
+		}
+		if items := <-f.commits; len(items) != 2 {
+			t.Fatalf("a group of %d", len(items))
+		}
+		leave()
+		if got := <-a; !errors.Is(got.err, journal.ErrUnknown) || !errors.Is(got.err, context.Canceled) {
+			t.Errorf("a: %v", got.err)
+		}
+		f.results <- fakeReply{errOutage}
+		if items := <-f.commits; len(items) != 1 || items[0].ID != "b" {
+			t.Fatalf("then %v", items)
+		}
+		f.results <- fakeReply{journal.ErrShortened}
+		if got := <-b; !errors.Is(got.err, journal.ErrShortened) || errors.Is(got.err, journal.ErrUnknown) {
+			t.Errorf("b: %v", got.err)
+		}
+	})
 }
 
 // A caller whose context ends while an attempt fails does not learn that its command is an entry.
 func TestWriterLeavesLate(t *testing.T) {
-	f, w := newFake(t, 0)
+	f, w := newFake(t)
 	ctx := &lateContext{Context: t.Context()}
 	a := begin(ctx, w, "a", 1)
 	<-f.commits
@@ -135,117 +137,107 @@ func (c *lateContext) Err() error {
 
 // A command that was never tried is certainly not an entry.
 func TestWriterQueued(t *testing.T) {
-	f, w := newFake(t, 0)
-	first := begin(t.Context(), w, "first", 1)
-	<-f.commits
-	leaving, leave := context.WithCancel(t.Context())
-	queued := begin(leaving, w, "queued", 1)
-	waitFor(t, func() bool { return w.queued() == 1 })
-	leave()
-	if got := <-queued; got.err != context.Canceled {
-		t.Errorf("queued: %v", got.err)
-	}
-	w.Close()
-	if got := <-first; !errors.Is(got.err, journal.ErrUnknown) || !errors.Is(got.err, journal.ErrClosed) {
-		t.Errorf("first: %v", got.err)
-	}
-	if _, err := w.Append(t.Context(), "late", nil); !errors.Is(err, journal.ErrClosed) {
-		t.Errorf("late: %v", err)
-	}
+	bubble.Test(t, func(t *testing.T) {
+		f, w := newFake(t)
+		first := begin(t.Context(), w, "first", 1)
+		<-f.commits
+		leaving, leave := context.WithCancel(t.Context())
+		queued := begin(leaving, w, "queued", 1)
+		synctest.Wait() // the callers wait
+		leave()
+		if got := <-queued; got.err != context.Canceled {
+			t.Errorf("queued: %v", got.err)
+		}
+		w.Close()
+		if got := <-first; !errors.Is(got.err, journal.ErrUnknown) || !errors.Is(got.err, journal.ErrClosed) {
+			t.Errorf("first: %v", got.err)
+		}
+		if _, err := w.Append(t.Context(), "late", nil); !errors.Is(err, journal.ErrClosed) {
+			t.Errorf("late: %v", err)
+		}
+	})
 }
 
 // A group has each id once: a second call with an id follows when the outcome of the first is known.
 func TestWriterSameID(t *testing.T) {
-	f, w := newFake(t, 0)
-	first := begin(t.Context(), w, "first", 1)
-	<-f.commits
-	a, b := begin(t.Context(), w, "same", 1), begin(t.Context(), w, "same", 1)
-	waitFor(t, func() bool { return w.queued() == 2 })
-	f.results <- fakeReply{}
-	for range 2 {
-		if items := <-f.commits; len(items) != 1 || items[0].ID != "same" {
-			t.Fatalf("a commit of %v", items)
-		}
+	bubble.Test(t, func(t *testing.T) {
+		f, w := newFake(t)
+		first := begin(t.Context(), w, "first", 1)
+		<-f.commits
+		a, b := begin(t.Context(), w, "same", 1), begin(t.Context(), w, "same", 1)
+		synctest.Wait() // the callers wait
 		f.results <- fakeReply{}
-	}
-	for _, c := range []chan answer{first, a, b} {
-		if got := <-c; got.err != nil || got.seq == 0 {
-			t.Errorf("%+v", got)
+		for range 2 {
+			if items := <-f.commits; len(items) != 1 || items[0].ID != "same" {
+				t.Fatalf("a commit of %v", items)
+			}
+			f.results <- fakeReply{}
 		}
-	}
+		for _, c := range []chan answer{first, a, b} {
+			if got := <-c; got.err != nil || got.seq == 0 {
+				t.Errorf("%+v", got)
+			}
+		}
+	})
 }
 
-// The bytes of commands in flight are bounded, whatever their sizes.
-func TestWriterBounds(t *testing.T) {
-	const most = 10_000
-	var w *Writer
-	ready := make(chan bool)
-	w = NewWriter(func(_ context.Context, items []Item) ([]uint64, error) {
-		<-ready
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		weight := int64(0)
-		for _, c := range w.queue {
-			weight += c.weight
+// A command that did not fit into a group is not tried if its caller leaves.
+func TestWriterLeavesNext(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f, w := newFake(t)
+		first := begin(t.Context(), w, "first", 1)
+		<-f.commits
+		a := begin(t.Context(), w, "same", 1)
+		synctest.Wait() // it waits before the next one
+		leaving, leave := context.WithCancel(t.Context())
+		b := begin(leaving, w, "same", 1)
+		synctest.Wait()
+		f.results <- fakeReply{}
+		<-f.commits
+		leave()
+		if got := <-b; got.err != context.Canceled {
+			t.Errorf("b: %v", got.err)
 		}
-		for _, it := range items {
-			weight += min(int64(len(it.Command))+perItem, most)
+		f.results <- fakeReply{}
+		if x, y := <-first, <-a; x.err != nil || y.err != nil || y.seq != 2 {
+			t.Errorf("%+v, %+v", x, y)
 		}
-		if weight > most {
-			t.Errorf("%d bytes in flight", weight)
+		synctest.Wait()
+		select {
+		case items := <-f.commits:
+			t.Errorf("a commit of %v", items)
+		default:
 		}
-		return make([]uint64, len(items)), nil
-	}, most)
-	defer w.Close()
-	close(ready)
-	var wg sync.WaitGroup
-	for i := range 200 {
-		size := []int{0, 10, 3000, 9000, 50_000}[i%5]
-		wg.Go(func() {
-			if _, err := w.Append(t.Context(), fmt.Sprint("c-", i), make([]byte, size)); err != nil {
-				t.Error(err)
+	})
+}
+
+// A group has a bounded number of commands and of bytes. A larger command is one of its own.
+func TestWriterGroups(t *testing.T) {
+	for size, want := range map[int][]int{1: {1, 256, 44}, 1 << 20: {1, 4, 4, 2}, 5 << 20: {1, 1, 1}} {
+		bubble.Test(t, func(t *testing.T) {
+			f, w := newFake(t)
+			var calls []chan answer
+			total := 0
+			for _, n := range want {
+				total += n
+			}
+			for i := range total {
+				calls = append(calls, begin(t.Context(), w, fmt.Sprint("c-", i), size))
+				synctest.Wait()
+			}
+			for i, n := range want {
+				if items := <-f.commits; len(items) != n {
+					t.Errorf("group %d of commands of %d bytes has %d, want %d", i, size, len(items), n)
+				}
+				f.results <- fakeReply{}
+			}
+			for i, c := range calls {
+				if got := <-c; got.err != nil || got.seq != uint64(i+1) {
+					t.Errorf("command %d: %+v", i, got)
+				}
 			}
 		})
 	}
-	wg.Wait()
-	// Without commits, callers wait for room until they leave.
-	f, stuck := newFake(t, most)
-	ctx, cancel := context.WithCancel(t.Context())
-	var calls []chan answer
-	for i := range 20 {
-		calls = append(calls, begin(ctx, stuck, fmt.Sprint("c-", i), 3000))
-	}
-	in := len(<-f.commits)
-	waitFor(t, func() bool { return in+stuck.queued() == 2 })
-	cancel()
-	known := 0
-	for _, c := range calls {
-		if got := <-c; got.err == context.Canceled {
-			known++
-		} else if !errors.Is(got.err, journal.ErrUnknown) {
-			t.Error(got.err)
-		}
-	}
-	if known < 17 || known == 20 {
-		t.Errorf("%d of 20 commands were not tried; 2 or 3 fit", known)
-	}
-}
-
-func (w *Writer) queued() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.queue)
-}
-
-func waitFor(t *testing.T, ok func() bool) {
-	t.Helper()
-	for range 20_000 {
-		if ok() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal("it does not happen")
 }
 
 func TestSearch(t *testing.T) {
