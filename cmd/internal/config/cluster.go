@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -149,8 +150,9 @@ func orNone(names []string) string {
 }
 
 func checkAddress(setting, address string) error {
-	if _, port, err := net.SplitHostPort(address); err != nil || port == "" || port == "0" {
-		return cli.UsageErrorf("%s: %q is not of the form host:port, such as 10.0.0.1:7001", setting, address)
+	_, text, err := net.SplitHostPort(address)
+	if port, failed := strconv.ParseUint(text, 10, 16); err != nil || failed != nil || port == 0 {
+		return cli.UsageErrorf("%s: %q is not of the form host:port with a port from 1 to 65535, such as 10.0.0.1:7001", setting, address)
 	}
 	return nil
 }

@@ -63,15 +63,18 @@ type Server struct {
 // Start starts a server. It returns before the other members are reached; Open waits for a
 // majority of them.
 func Start(c ServerConfig) (*Server, error) {
-	o, err := c.options()
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	err := probe("cluster.clients", c.Clients)
+	if err == nil && len(c.Peers) > 1 {
+		err = probe("cluster.listen", c.Listen)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := c.probe(o); err != nil {
-		return nil, err
-	}
 	s := &Server{config: c, log: &logger{to: c.Log, said: map[string]time.Time{}}}
-	if s.server, err = s.run(o); err != nil {
+	if s.server, err = s.run(); err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -81,8 +84,8 @@ func Start(c ServerConfig) (*Server, error) {
 }
 
 // run starts a nats-server.
-func (s *Server) run(o *server.Options) (*server.Server, error) {
-	x, err := server.NewServer(o)
+func (s *Server) run() (*server.Server, error) {
+	x, err := server.NewServer(s.config.options())
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
@@ -133,19 +136,16 @@ func (s *Server) mend(ctx context.Context) {
 		case old.JetStreamEnabled() && time.Since(began) < wait, !s.writable():
 			continue
 		}
-		s.warn("the journal's server starts again", "reason", why)
+		s.config.Log.Warn("the journal's server starts again", "reason", why)
 		old.Shutdown()
 		old.WaitForShutdown()
-		o, err := s.config.options()
-		if err == nil {
-			old, err = s.run(o)
-		}
+		fresh, err := s.run()
 		if began, wait = time.Now(), startWait; err != nil {
-			s.warn("the journal's server did not start again", "error", err)
+			s.config.Log.Warn("the journal's server did not start again", "error", err)
 			continue
 		}
 		s.mu.Lock()
-		s.server = old
+		s.server = fresh
 		s.mu.Unlock()
 	}
 }
@@ -167,12 +167,6 @@ func health(x *server.Server, size *uint64) (why string, grown bool) {
 	return why, grown
 }
 
-func (s *Server) warn(text string, more ...any) {
-	if s.config.Log != nil {
-		s.config.Log.Warn(text, more...)
-	}
-}
-
 // writable reports whether the directory has room for a file.
 func (s *Server) writable() bool {
 	f, err := os.CreateTemp(s.config.Dir, ".probe-*")
@@ -192,21 +186,12 @@ func (s *Server) current() *server.Server {
 // InProcessConn implements nats.InProcessConnProvider.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.current().InProcessConn() }
 
-// probe reports an address that cannot be listened on. The server itself would only log that
-// and wait.
-func (c ServerConfig) probe(o *server.Options) error {
-	if !o.DontListen && o.Port != server.RANDOM_PORT {
-		if err := probe("cluster.clients", c.Clients); err != nil {
-			return err
-		}
-	}
-	if o.Cluster.Name == "" {
+// probe reports the address of a setting, if it is set, that cannot be listened on. The server itself
+// would not say which setting that is.
+func probe(setting, address string) error {
+	if address == "" {
 		return nil
 	}
-	return probe("cluster.listen", c.Listen)
-}
-
-func probe(setting, address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("%s: the journal's server cannot listen: %w: choose another address, or end the program that uses it", setting, err)
@@ -215,9 +200,9 @@ func probe(setting, address string) error {
 }
 
 // options returns the server's options. The configuration was checked, see package config.
-func (c ServerConfig) options() (*server.Options, error) {
+func (c ServerConfig) options() *server.Options {
 	o := &server.Options{
-		ServerName: c.Node, NoSigs: true, NoLog: c.Log == nil, Authorization: c.Token, AuthTimeout: loginTimeout.Seconds(),
+		ServerName: c.Node, NoSigs: true, Authorization: c.Token, AuthTimeout: loginTimeout.Seconds(),
 		JetStream: true, StoreDir: c.Dir, SyncAlways: true, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: c.MaxSize,
 	}
 	if o.JetStreamMaxStore == 0 {
@@ -228,31 +213,26 @@ func (c ServerConfig) options() (*server.Options, error) {
 	}
 	switch {
 	case c.Clients != "":
-		var err error
-		if o.Host, o.Port, err = split("cluster.clients", c.Clients); err != nil {
-			return nil, err
-		}
+		o.Host, o.Port = split(c.Clients)
 	case len(c.Peers) == 1:
 		o.DontListen = true
 	default: // the server reaches no other member before it listens for clients
 		o.Host, o.Port = "127.0.0.1", server.RANDOM_PORT
 	}
-	if len(c.Peers) == 1 {
-		return o, nil
+	if len(c.Peers) > 1 {
+		c.routes(o)
 	}
-	return o, c.routes(o)
+	return o
 }
 
 // routes sets how the members reach each other.
-func (c ServerConfig) routes(o *server.Options) (err error) {
+func (c ServerConfig) routes(o *server.Options) {
 	o.Cluster = server.ClusterOpts{
 		Name: c.Cluster, Username: user, Password: c.Token, Advertise: c.Peers[c.Node], AuthTimeout: loginTimeout.Seconds(),
 		NoAdvertise:  true,                            // clients are not told the members' addresses, which may be loopback ones
 		PingInterval: 2 * time.Second, MaxPingsOut: 2, // a member that does not answer for 4 to 6 s is cut off, see package doc
 	}
-	if o.Cluster.Host, o.Cluster.Port, err = split("cluster.listen", c.Listen); err != nil {
-		return err
-	}
+	o.Cluster.Host, o.Cluster.Port = split(c.Listen)
 	if c.TLS != nil {
 		t := c.TLS.Clone()
 		t.ClientAuth = tls.RequireAndVerifyClientCert
@@ -262,27 +242,17 @@ func (c ServerConfig) routes(o *server.Options) (err error) {
 		o.Cluster.TLSConfig, o.Cluster.TLSTimeout = t, loginTimeout.Seconds()
 	}
 	for _, node := range slices.Sorted(maps.Keys(c.Peers)) {
-		if _, _, err := split("cluster.peers", c.Peers[node]); err != nil {
-			return err
-		}
 		if node != c.Node {
 			o.Routes = append(o.Routes, &url.URL{Scheme: "nats-route", User: url.UserPassword(user, c.Token), Host: c.Peers[node]})
 		}
 	}
-	return nil
 }
 
-// split returns the parts of a host:port address in a setting.
-func split(setting, address string) (string, int, error) {
-	host, text, err := net.SplitHostPort(address)
-	if err != nil {
-		return "", 0, fmt.Errorf("%s: %w", setting, err)
-	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || port == 0 {
-		return "", 0, fmt.Errorf("%s: %s: the port must be a number from 1 to 65535", setting, address)
-	}
-	return host, int(port), nil
+// split returns the parts of an address, which was checked.
+func split(address string) (host string, port int) {
+	host, text, _ := net.SplitHostPort(address)
+	port, _ = strconv.Atoi(text)
+	return host, port
 }
 
 // Connect returns a connection to the server within the process, for Open.
@@ -312,7 +282,7 @@ func (s *Server) Close() error {
 // Most are about other members, which try to connect several times a second while one is down or has a wrong
 // setting. A message that differs from one of the last minute only in numbers is for debugging.
 type logger struct {
-	to    *slog.Logger // nil for none
+	to    *slog.Logger
 	fatal atomic.Pointer[string]
 	stops atomic.Bool // what the server says while it stops is for debugging
 
@@ -342,9 +312,6 @@ func (l *logger) Fatalf(format string, v ...any) {
 }
 
 func (l *logger) log(text string) {
-	if l.to == nil {
-		return
-	}
 	level := slog.LevelWarn
 	if l.stops.Load() || l.repeats(text) {
 		level = slog.LevelDebug
