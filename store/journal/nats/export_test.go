@@ -49,7 +49,8 @@ func (j *Journal) Rewrite(ctx context.Context, f func([]journal.Entry) []journal
 			if err := again(ctx, func(ctx context.Context, first bool) error {
 				_, err := js.PublishMsg(ctx, m, jetstream.WithExpectLastSequence(last))
 				api, refused := errors.AsType[*jetstream.APIError](err)
-				if !first && refused && (api.ErrorCode == codeWrongLast || api.ErrorCode == codeWrongLastConstant) {
+				if !first && refused && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+					api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
 					return nil // an earlier attempt has stored it
 				}
 				return err
@@ -149,16 +150,11 @@ func (j *Journal) Messages(ctx context.Context) uint64 {
 
 // Lead makes a member the leader of the stream. Its error says who is.
 func (j *Journal) Lead(ctx context.Context, node string) error {
-	var info struct {
-		Cluster struct{ Leader string }
+	info, err := j.leader.StreamInfo(j.stream, nats.Context(ctx))
+	if err != nil || info.Cluster.Leader == node {
+		return err
 	}
-	err := j.request(ctx, "STREAM.INFO", nil, &info)
-	if err == nil && info.Cluster.Leader == node {
-		return nil
-	}
-	var answer apiAnswer
-	err = errors.Join(err, j.request(ctx, "STREAM.LEADER.STEPDOWN", []byte(`{"placement":{"preferred":"`+node+`"}}`), &answer),
-		j.apiError(answer.Error))
+	_, err = j.nc.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+j.stream, []byte(`{"placement":{"preferred":"`+node+`"}}`))
 	return fmt.Errorf("%s leads (%w)", info.Cluster.Leader, err)
 }
 

@@ -47,6 +47,7 @@ type Journal struct {
 	nc     *nats.Conn
 	own    bool // nc is closed by Close
 	stream string
+	leader nats.JetStreamContext // of the older API, which asks the stream's leader, not any server
 	copy   copyWatch
 	live   *nats.Subscription // to what others append
 
@@ -104,7 +105,10 @@ func Open(ctx context.Context, nc *nats.Conn, c Config) (*Journal, error) {
 	}
 	j := &Journal{config: c, nc: nc, stream: "freshet_" + c.Name, inbox: nc.NewInbox(), absent: map[string]*absence{}}
 	j.Node = engine.Engine{Name: c.Name, Poll: poll, Commit: j.commit, Span: j.span, Page: j.page}.Open()
-	err := j.create(ctx)
+	var err error
+	if j.leader, err = nc.JetStream(nats.MaxWait(answerWait)); err == nil {
+		err = j.create(ctx)
+	}
 	if err == nil {
 		j.answers, err = nc.SubscribeSync(j.inbox + ".*")
 	}
@@ -283,8 +287,8 @@ func (j *Journal) resolve(ctx context.Context, before *tip, items []engine.Item,
 		return nil
 	}
 	for i, it := range items {
-		m, err := j.get(ctx, getRequest{Last: j.entrySubject(it.ID)})
-		if errors.Is(err, errNoMessage) {
+		m, err := j.last(ctx, j.entrySubject(it.ID))
+		if errors.Is(err, nats.ErrMsgNotFound) {
 			continue
 		}
 		if err != nil {
@@ -368,8 +372,8 @@ func (j *Journal) endAtLeast(ctx context.Context, atLeast uint64) (*tip, error) 
 
 // end asks the stream's leader for the end of the journal.
 func (j *Journal) end(ctx context.Context) (*tip, error) {
-	m, err := j.get(ctx, getRequest{Last: ">"})
-	if errors.Is(err, errNoMessage) {
+	m, err := j.last(ctx, ">")
+	if errors.Is(err, nats.ErrMsgNotFound) {
 		return j.emptyEnd(ctx)
 	}
 	if err != nil {
@@ -379,7 +383,7 @@ func (j *Journal) end(ctx context.Context) (*tip, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tip{e.Position, m.seq, e.total}, nil
+	return &tip{e.Position, m.Sequence, e.total}, nil
 }
 
 // emptyEnd returns the end of a stream without messages, which must never have had any.
@@ -397,15 +401,12 @@ func (j *Journal) emptyEnd(ctx context.Context) (*tip, error) {
 }
 
 // state returns the state of the stream as its leader knows it.
-func (j *Journal) state(ctx context.Context) (s jetstream.StreamState, err error) {
-	var info struct {
-		State jetstream.StreamState `json:"state"`
-		apiAnswer
-	}
-	if err := j.request(ctx, "STREAM.INFO", nil, &info); err != nil {
+func (j *Journal) state(ctx context.Context) (s nats.StreamState, err error) {
+	info, err := ask(ctx, j, func(o ...nats.JSOpt) (*nats.StreamInfo, error) { return j.leader.StreamInfo(j.stream, o...) })
+	if err != nil {
 		return s, err
 	}
-	return info.State, j.apiError(info.Error)
+	return info.State, nil
 }
 
 // lacks returns an error because the leader of the stream lacks a message. The journal counts as altered

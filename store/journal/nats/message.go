@@ -30,13 +30,7 @@ const (
 )
 
 // A message is a stored message.
-type message struct {
-	seq     uint64
-	subject string
-	header  nats.Header
-	data    []byte
-	at      time.Time
-}
+type message nats.RawStreamMsg
 
 // A part is what the headers of each message say.
 type part struct {
@@ -80,18 +74,18 @@ func decodeHash(s string) (h journal.Hash, err error) {
 
 // part returns what every message says.
 func (m *message) part() (p part, err error) {
-	p.Seq, err = strconv.ParseUint(m.header.Get(hdrSeq), 10, 64)
+	p.Seq, err = strconv.ParseUint(m.Header.Get(hdrSeq), 10, 64)
 	if err == nil {
-		p.total, err = strconv.ParseInt(m.header.Get(hdrTotal), 10, 64)
+		p.total, err = strconv.ParseInt(m.Header.Get(hdrTotal), 10, 64)
 	}
 	if err != nil {
-		err = journal.Altered("message %d was not written by Freshet", m.seq)
+		err = journal.Altered("message %d was not written by Freshet", m.Sequence)
 	}
 	return p, err
 }
 
 // isEnd reports whether a message ends an entry.
-func (m *message) isEnd() bool { return m.header.Get(hdrHash) != "" }
+func (m *message) isEnd() bool { return m.Header.Get(hdrHash) != "" }
 
 // end returns what the last message of an entry says.
 func (m *message) end() (p part, err error) {
@@ -99,13 +93,13 @@ func (m *message) end() (p part, err error) {
 		return p, err
 	}
 	var errs [3]error
-	p.Prev, errs[0] = decodeHash(m.header.Get(hdrPrev))
-	p.Hash, errs[1] = decodeHash(m.header.Get(hdrHash))
-	p.chunks, errs[2] = strconv.Atoi(m.header.Get(hdrChunks))
+	p.Prev, errs[0] = decodeHash(m.Header.Get(hdrPrev))
+	p.Hash, errs[1] = decodeHash(m.Header.Get(hdrHash))
+	p.chunks, errs[2] = strconv.Atoi(m.Header.Get(hdrChunks))
 	if err := errors.Join(errs[:]...); err != nil {
-		return p, journal.Altered("message %d does not end an entry (%v)", m.seq, err)
+		return p, journal.Altered("message %d does not end an entry (%v)", m.Sequence, err)
 	}
-	p.ID = m.subject[strings.LastIndexByte(m.subject, '.')+1:]
+	p.ID = m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
 	return p, nil
 }
 
@@ -119,108 +113,54 @@ func (m *message) entry(chunks []*message) (e journal.Entry, err error) {
 		return e, journal.Altered("entry %d has %d chunks of %d", p.Seq, len(chunks), p.chunks)
 	}
 	e = p.Entry
-	e.Command = m.data
+	e.Command = m.Data
 	if len(chunks) > 0 {
 		e.Command = nil
 	}
 	for _, c := range chunks {
-		e.Command = append(e.Command, c.data...)
+		e.Command = append(e.Command, c.Data...)
 	}
 	return e, nil
 }
 
-// An apiError is an error that JetStream returns.
-type apiError struct {
-	Code        int    `json:"err_code"`
-	Description string `json:"description"`
-}
-
-func (e *apiError) Error() string {
-	return fmt.Sprintf("%s (JetStream error %d)", e.Description, e.Code)
-}
-
-// The codes of JetStream's errors that matter here.
-const (
-	codeNoMessage         = 10037
-	codeNoStream          = 10059
-	codeWrongLast         = 10071
-	codeWrongLastConstant = 10164
-)
-
 // isConflict reports whether a batch was refused because it does not continue the last message,
 // or because the stream has an entry with one of the ids.
 func isConflict(err error) bool {
-	var api *apiError
-	return errors.As(err, &api) && (api.Code == codeWrongLast || api.Code == codeWrongLastConstant)
+	api, ok := errors.AsType[*nats.APIError](err)
+	return ok && (api.ErrorCode == nats.JSErrCodeStreamWrongLastSequence || api.ErrorCode == nats.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-type apiAnswer struct {
-	Error *apiError `json:"error"`
-}
-
-var errNoMessage = errors.New("no such message")
-
-// apiError returns the error of an answer.
-func (j *Journal) apiError(e *apiError) error {
-	switch {
-	case e == nil:
-		j.found("the stream")
-		return nil
-	case e.Code == codeNoMessage:
-		return errNoMessage
-	case e.Code == codeNoStream && j.missing("the stream"): // a member that begins with an empty directory does not know it at first
-		return fmt.Errorf("%w (stream %s: %w)", journal.Shortened(0, j.Mark.Position().Seq), j.stream, e)
-	}
-	return e
-}
-
-// request calls JetStream's API for the stream.
-func (j *Journal) request(ctx context.Context, call string, question, answer any) error {
-	body, err := json.Marshal(question)
-	if err != nil {
-		return err
-	}
+// ask makes a request to the stream's leader.
+func ask[T any](ctx context.Context, j *Journal, request func(...nats.JSOpt) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	m, err := j.nc.RequestWithContext(ctx, "$JS.API."+call+"."+j.stream, body)
-	if err != nil {
-		return fmt.Errorf("NATS: %w", err)
+	x, err := request(nats.Context(ctx))
+	switch {
+	case err == nil:
+		j.found("the stream")
+		return x, nil
+	case errors.Is(err, nats.ErrBadHeaderMsg):
+		return x, journal.Altered("a message of stream %s has no valid headers", j.stream)
+	case errors.Is(err, nats.ErrStreamNotFound) && j.missing("the stream"):
+		// A member that begins with an empty directory does not know it at first.
+		return x, fmt.Errorf("%w (stream %s: %w)", journal.Shortened(0, j.Mark.Position().Seq), j.stream, err)
 	}
-	return json.Unmarshal(m.Data, answer)
+	return x, fmt.Errorf("NATS: %w", err)
 }
 
-// A getRequest asks for a message by its number, or for the last one of a subject.
-type getRequest struct {
-	Seq  uint64 `json:"seq,omitempty"`
-	Last string `json:"last_by_subj,omitempty"`
+// get asks the stream's leader for a message. The error wraps nats.ErrMsgNotFound if there is none.
+func (j *Journal) get(ctx context.Context, seq uint64) (*message, error) {
+	m, err := ask(ctx, j, func(o ...nats.JSOpt) (*nats.RawStreamMsg, error) { return j.leader.GetMsg(j.stream, seq, o...) })
+	if err == nil {
+		j.found(messageText(seq))
+	}
+	return (*message)(m), err
 }
 
-// get asks the stream's leader for a message.
-func (j *Journal) get(ctx context.Context, r getRequest) (m *message, err error) {
-	var answer struct {
-		Message struct {
-			Subject string    `json:"subject"`
-			Seq     uint64    `json:"seq"`
-			Header  []byte    `json:"hdrs"`
-			Data    []byte    `json:"data"`
-			Time    time.Time `json:"time"`
-		} `json:"message"`
-		apiAnswer
-	}
-	if err := j.request(ctx, "STREAM.MSG.GET", r, &answer); err != nil {
-		return nil, err
-	}
-	if err := j.apiError(answer.Error); err != nil {
-		return nil, err
-	}
-	j.found(messageText(answer.Message.Seq))
-	m = &message{seq: answer.Message.Seq, subject: answer.Message.Subject, data: answer.Message.Data, at: answer.Message.Time}
-	if len(answer.Message.Header) > 0 {
-		if m.header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {
-			return nil, journal.Altered("message %d has no valid headers (%v)", m.seq, err)
-		}
-	}
-	return m, nil
+// last is get for the last message of a subject.
+func (j *Journal) last(ctx context.Context, subject string) (*message, error) {
+	m, err := ask(ctx, j, func(o ...nats.JSOpt) (*nats.RawStreamMsg, error) { return j.leader.GetLastMsg(j.stream, subject, o...) })
+	return (*message)(m), err
 }
 
 // ackEvery is how many messages of a batch are sent before an answer is awaited.
@@ -267,9 +207,9 @@ func (j *Journal) publishAndWait(ctx context.Context, m *nats.Msg, last, isBatch
 	if len(r.Data) == 0 && !last {
 		return nil
 	}
-	var answer apiAnswer
-	if err := json.Unmarshal(r.Data, &answer); err != nil {
+	var answer struct{ Error *nats.APIError }
+	if err := json.Unmarshal(r.Data, &answer); err != nil || answer.Error == nil {
 		return err
 	}
-	return j.apiError(answer.Error)
+	return answer.Error
 }

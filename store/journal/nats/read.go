@@ -35,7 +35,7 @@ func (j *Journal) span(ctx context.Context, atLeast uint64) (uint64, journal.Pos
 	if err != nil {
 		return 0, journal.Position{}, err
 	}
-	m, err := j.get(ctx, getRequest{Seq: state.FirstSeq})
+	m, err := j.get(ctx, state.FirstSeq)
 	if err != nil {
 		return 0, journal.Position{}, err
 	}
@@ -59,7 +59,7 @@ func (j *Journal) page(ctx context.Context, after uint64, insist bool) (list []j
 			return nil, err
 		}
 		for _, m := range messages {
-			if next = m.seq + 1; !m.isEnd() {
+			if next = m.Sequence + 1; !m.isEnd() {
 				chunks = append(chunks, m)
 				continue
 			}
@@ -70,7 +70,7 @@ func (j *Journal) page(ctx context.Context, after uint64, insist bool) (list []j
 				return nil, err
 			}
 			list, chunks = append(list, e), nil
-			j.setRead(place{e.Seq, m.seq})
+			j.setRead(place{e.Seq, m.Sequence})
 		}
 	}
 	return list, nil
@@ -112,7 +112,7 @@ func (j *Journal) fetch(ctx context.Context, from uint64, insist bool) ([]*messa
 	switch {
 	case err != nil, len(list) == 0 && !insist:
 		return nil, err
-	case len(list) == 0 || list[0].seq != from:
+	case len(list) == 0 || list[0].Sequence != from:
 		state, err := j.state(ctx)
 		switch {
 		case err != nil, from < state.FirstSeq: // dropped
@@ -120,8 +120,8 @@ func (j *Journal) fetch(ctx context.Context, from uint64, insist bool) ([]*messa
 		case from > state.LastSeq: // not there yet, as far as this leader knows
 			return nil, nil
 		}
-		m, err := j.get(ctx, getRequest{Seq: from})
-		if errors.Is(err, errNoMessage) {
+		m, err := j.get(ctx, from)
+		if errors.Is(err, nats.ErrMsgNotFound) {
 			err = j.lacks(from)
 		}
 		if err != nil {
@@ -131,7 +131,7 @@ func (j *Journal) fetch(ctx context.Context, from uint64, insist bool) ([]*messa
 	}
 	j.found(messageText(from))
 	for i, m := range list {
-		if m.seq != from+uint64(i) {
+		if m.Sequence != from+uint64(i) {
 			return list[:i], nil
 		}
 	}
@@ -174,7 +174,7 @@ func (j *Journal) fetchAny(ctx context.Context, from uint64) (list []*message, e
 		if err != nil {
 			return nil, fmt.Errorf("NATS: a message without a number: %w", err)
 		}
-		list = append(list, &message{seq: seq, subject: m.Header.Get(nats.JSSubject), header: m.Header, data: m.Data})
+		list = append(list, &message{Sequence: seq, Subject: m.Header.Get(nats.JSSubject), Header: m.Header, Data: m.Data})
 	}
 }
 
@@ -195,8 +195,8 @@ func (j *Journal) search(ctx context.Context, last uint64, f func(*message) (boo
 		return 0, err
 	}
 	return engine.Search(s.FirstSeq, last+1, func(seq uint64) (bool, error) {
-		m, err := j.get(ctx, getRequest{Seq: seq})
-		if errors.Is(err, errNoMessage) {
+		m, err := j.get(ctx, seq)
+		if errors.Is(err, nats.ErrMsgNotFound) {
 			if s, err := j.state(ctx); err != nil || seq < s.FirstSeq { // dropped since
 				return false, err
 			}
@@ -222,7 +222,7 @@ func (j *Journal) Old(ctx context.Context, age time.Duration, limit int64) (uint
 		if err != nil {
 			return false, err
 		}
-		if age > 0 && now.Sub(m.at) > age || limit > 0 && end.total-p.total > limit {
+		if age > 0 && now.Sub(m.Time) > age || limit > 0 && end.total-p.total > limit {
 			old = max(old, p.Seq)
 			return false, nil
 		}
@@ -241,9 +241,5 @@ func (j *Journal) Drop(ctx context.Context, upTo uint64) error {
 	if err != nil {
 		return err
 	}
-	var answer apiAnswer
-	if err := j.request(ctx, "STREAM.PURGE", map[string]uint64{"seq": keep}, &answer); err != nil {
-		return err
-	}
-	return j.apiError(answer.Error)
+	return j.leader.PurgeStream(j.stream, &nats.StreamPurgeRequest{Sequence: keep})
 }
