@@ -89,30 +89,30 @@ func (r *Replica) endOutage() {
 	err := r.resolve(rand.Text(), barrierForm)
 	for err == nil {
 		r.mu.Lock()
-		o := r.outage
-		ids := slices.Sorted(maps.Keys(o.unknown))
-		if len(ids) == 0 {
+		id, form := r.outage.next()
+		if form == nil {
+			r.o.Log.Info("the journal answers again: the server writes again", "after", time.Since(r.outage.began))
 			r.outage = nil
 		}
 		r.mu.Unlock()
-		if len(ids) == 0 {
-			r.o.Log.Info("the journal answers again: the server writes again", "after", time.Since(o.began))
+		if form == nil {
 			return
 		}
-		for _, id := range ids {
-			if err = r.resolve(id, o.form(r, id)); err != nil {
-				break
-			}
+		if err = r.resolve(id, form); err == nil {
+			r.mu.Lock()
+			r.outage.settled(id) // also if it was applied before it was noted, or has no effect
+			r.mu.Unlock()
 		}
 	}
 	r.fail(err)
 }
 
-// form returns an unknown command, nil if it was applied meanwhile.
-func (o *outage) form(r *Replica, id string) []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return o.unknown[id]
+// next returns a command with an unknown outcome, nil if there is none. The caller holds the lock of the replica.
+func (o *outage) next() (id string, form []byte) {
+	if ids := slices.Sorted(maps.Keys(o.unknown)); len(ids) > 0 {
+		return ids[0], o.unknown[ids[0]]
+	}
+	return "", nil
 }
 
 // settled forgets an unknown command that is applied. The caller holds the lock of the replica.
@@ -122,35 +122,28 @@ func (o *outage) settled(id string) {
 	}
 }
 
-// resolve appends a command until the journal answers, and waits until it is applied. nil is no
-// command. Its error ends the replica.
+// resolve appends a command until the journal answers, and waits until it is applied, or is known never
+// to be. Its error ends the replica.
 func (r *Replica) resolve(id string, form []byte) error {
-	refused := ""
-	for form != nil {
+	for {
 		ctx, cancel := context.WithTimeout(r.ctx, time.Duration(r.patience.Load()))
 		seq, err := r.journal.Append(ctx, id, form)
 		cancel()
 		switch {
 		case err == nil:
-			if err = r.Wait(r.ctx, seq); err == nil && refused != "" {
-				r.mu.Lock()
-				r.outage.settled(refused)
-				r.mu.Unlock()
-			}
-			return err
+			return r.Wait(r.ctx, seq)
 		case errors.Is(err, journal.ErrDamaged), errors.Is(err, journal.ErrClosed):
 			return err
-		case errors.Is(err, journal.ErrTooLarge) && refused == "":
+		case errors.Is(err, journal.ErrTooLarge) && len(form) > len(barrierForm):
 			// An earlier attempt comes before the next entry, or it never becomes an entry.
 			r.takeLess(form)
-			refused, id, form = id, rand.Text(), barrierForm
+			id, form = rand.Text(), barrierForm
 			continue
 		}
 		if err := pause(r.ctx); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // takeLess takes note that the journal refuses a command as too large.
