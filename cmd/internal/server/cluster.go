@@ -327,10 +327,7 @@ func newKeeper(s *Server) *cluster.Keeper {
 			if !ok {
 				return 0
 			}
-			e, err := s.Store.Endpoints.Endpoint(name)
-			if err != nil {
-				return 0
-			}
+			e, _ := s.Store.Endpoints.Endpoint(name) // one that is gone has no timeout
 			return time.Duration(e.Timeout)
 		},
 	})

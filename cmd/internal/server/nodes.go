@@ -32,6 +32,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/web"
+	"github.com/freshet/freshet/web/api"
 )
 
 // Headers of requests between nodes, and of their answers.
@@ -258,11 +259,7 @@ var unproven = []registry.Kind{registry.KindUnauthorized, registry.KindForwarded
 // refusalOf returns the error that an answer reports.
 func refusalOf(a *http.Response, to registry.Node, body io.Reader) error {
 	text, _ := io.ReadAll(body) // what is missing is not JSON
-	var p struct {
-		Type, Title, Detail string
-		Errors              []registry.FieldError
-		IDs                 []string
-	}
+	var p api.Problem
 	err := json.Unmarshal(text, &p)
 	kind := registry.Kind(strings.TrimPrefix(p.Type, "/problems/"))
 	if err != nil || slices.Contains(unproven, kind) {
