@@ -577,9 +577,7 @@ func (r *Replica) append(ctx context.Context, id string, c Command) (seq uint64,
 	return seq, err
 }
 
-// Drop removes the entries from the journal that no member needs: those that all members have
-// applied, and those that are beyond what a journal keeps for members
-// that lag. A member that needs a dropped entry starts from the backup of another one.
+// Drop removes the entries from the journal that no member needs, see journal.Droppable.
 func (r *Replica) Drop(applied ...uint64) error {
 	upTo, err := journal.Droppable(r.ctx, r.journal, applied...)
 	if err != nil || upTo == 0 {

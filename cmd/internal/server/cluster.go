@@ -49,7 +49,6 @@ type member struct {
 	store   *store.DB
 	log     *slog.Logger
 	secret  string // that the nodes share
-	feeds   atomic.Pointer[[]feed.Definition]
 	fenced  atomic.Uint64
 	files   atomic.Pointer[string] // what nodes compare of their settings
 	closers []func()
@@ -59,7 +58,6 @@ type member struct {
 // until ctx ends.
 func openMember(ctx context.Context, conf *config.Config, log *slog.Logger, j journal.Journal) (m *member, err error) {
 	m = &member{conf: conf.Cluster, log: log, journal: j}
-	m.feeds.Store(&conf.Feeds)
 	defer func() {
 		if err != nil {
 			m.close()
@@ -182,8 +180,8 @@ func (m *member) agree() error {
 	return err
 }
 
-// keys returns the keys of all leases of the cluster.
-func (m *member) keys() ([]string, error) {
+// keys returns the keys of all leases of the cluster. feeds are those in force.
+func (m *member) keys(feeds []feed.Definition) ([]string, error) {
 	all, err := m.store.Endpoints.Endpoints()
 	list := []string{journalLease, store.AlertsLease}
 	for i := range shards {
@@ -191,7 +189,7 @@ func (m *member) keys() ([]string, error) {
 	}
 	for _, e := range all {
 		list = append(list, store.EndpointLease(e.Name))
-		sent := slices.ContainsFunc(*m.feeds.Load(), func(d feed.Definition) bool { return d.Name == e.Feed && d.Kind == feed.Deltas })
+		sent := slices.ContainsFunc(feeds, func(d feed.Definition) bool { return d.Name == e.Feed && d.Kind == feed.Deltas })
 		if key := store.FeedLease(e.Feed); e.Feed != "" && !sent && !slices.Contains(list, key) {
 			list = append(list, key)
 		}
@@ -294,7 +292,8 @@ func newKeeper(s *Server) *cluster.Keeper {
 		api = s.conf.PublicURL
 	}
 	return cluster.New(cluster.Config{
-		Leases: s.Store.Leases, Keys: m.keys, Logger: s.log, Now: s.clock.Machine,
+		Leases: s.Store.Leases, Logger: s.log, Now: s.clock.Machine,
+		Keys: func() ([]string, error) { return m.keys(s.fleet.feeds.Load().all) },
 		Report: func(n *registry.Node) {
 			n.Applied, n.Fenced, n.Files = s.Store.Applied(), m.fenced.Load(), *m.files.Load()
 		},

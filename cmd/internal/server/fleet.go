@@ -31,9 +31,12 @@ type fleet struct {
 	member  *member                             // nil without a cluster
 	under   func(token uint64) scheduler.Ledger // in a cluster: the ledger of the node that has a lease
 
-	mu      sync.Mutex // guards what follows; not held while loops are changed
+	// turns has a lock for each endpoint, held while its loop is changed. A lock outlives its endpoint,
+	// because another edit of the name may wait for it.
+	turns sync.Map
+
+	mu      sync.Mutex // guards clients; not held while loops are changed
 	clients map[string]asker
-	turns   map[string]*sync.Mutex // by endpoint, held while its loop is changed
 }
 
 type asker struct {
@@ -45,7 +48,6 @@ func newFleet(s *Server, l scheduler.Ledger) *fleet {
 	f := &fleet{
 		Manager: scheduler.NewManager(scheduler.Config{Ledger: l, Clock: s.clock, Wake: s.wake, Logger: s.log, Writable: s.Store.Writable}),
 		store:   s.Store, contact: s.conf.Contact, log: s.log, now: s.clock.Now, member: s.member, clients: map[string]asker{},
-		turns: map[string]*sync.Mutex{},
 	}
 	f.feeds.Store(newFeedList(s.conf.AllFeeds()))
 	return f
@@ -117,9 +119,9 @@ func (f *fleet) hold(name string) *cluster.Hold {
 // sync updates the loop of an endpoint to its stored settings. Other endpoints do not
 // wait while it waits for the loop.
 func (f *fleet) sync(name string) error {
-	turn := f.turn(name)
-	turn.Lock()
-	defer turn.Unlock()
+	turn, _ := f.turns.LoadOrStore(name, new(sync.Mutex))
+	turn.(*sync.Mutex).Lock()
+	defer turn.(*sync.Mutex).Unlock()
 	e, err := f.store.Endpoints.Endpoint(name)
 	if errors.Is(err, registry.ErrNotFound) {
 		return f.drop(name)
@@ -149,17 +151,6 @@ func (f *fleet) sync(name string) error {
 		return f.AddWith(e, c, f.under(hold.Token))
 	}
 	return f.Add(e, c)
-}
-
-// turn returns the lock of an endpoint. The lock outlives the endpoint, because
-// another edit of the name may wait for it.
-func (f *fleet) turn(name string) *sync.Mutex {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.turns[name] == nil {
-		f.turns[name] = &sync.Mutex{}
-	}
-	return f.turns[name]
 }
 
 func (f *fleet) client(name string) (asker, bool) {

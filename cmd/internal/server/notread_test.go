@@ -26,7 +26,7 @@ func TestFeedsThatAreNotRead(t *testing.T) {
 		n.call("POST", "/v1/endpoints", map[string]any{"name": "at-" + name, "url": city.URL, "slot": "@every 1s", "budget": "1s",
 			"feed": name}, nil)
 	}
-	keys, err := n.member.keys()
+	keys, err := n.member.keys(n.fleet.feeds.Load().all)
 	if err != nil || !slices.Contains(keys, store.FeedLease("files")) || slices.Contains(keys, store.FeedLease("sent")) {
 		t.Error(keys, err)
 	}

@@ -689,7 +689,6 @@ func (s *Server) Reload(c *config.Config) error {
 	shown.Tokens, shown.Endpoints, shown.Sources = c.Tokens, c.Endpoints, s.conf.Sources.Reloaded(c.Sources)
 	s.inForce.Store(&shown)
 	if s.member != nil {
-		s.member.feeds.Store(&shown.Feeds)
 		s.member.compare(&shown)
 	}
 	return nil
