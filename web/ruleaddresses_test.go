@@ -17,7 +17,7 @@ func TestRuleShowsReceivers(t *testing.T) {
 	w := newWorld(t)
 	id := w.register(selectText, `"name":"rows"`)
 	w.m.publish(id, finishRows(t, "a", "b"))
-	quiet := registry.Quiet{Digest: "08:00", Zone: "Europe/Berlin", Hours: "22:00-07:00", Most: "6"}
+	quiet := registry.Quiet{Digest: "08:00", Zone: "Europe/Berlin", Hours: "22:00-07:00", Most: "6", Repeat: "4h"}
 	for _, k := range service.Kinds() {
 		address, ok := notifytest.SecretAddresses[k.Name]
 		if !ok {

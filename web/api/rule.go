@@ -67,8 +67,8 @@ func (r *Receiver) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	for name, v := range all {
-		if text, ok := v.(string); ok && !slices.Contains([]string{"digest", "zone", "quiet", "most", "secret", "last_error",
-			"last_sent"}, name) {
+		if text, ok := v.(string); ok && !slices.Contains([]string{"digest", "zone", "quiet", "most", "repeat", "secret",
+			"last_error", "last_sent"}, name) {
 			r.Kind, r.Address = name, text
 		}
 	}
