@@ -275,7 +275,8 @@ func (p *Program) parseWhen(text string, form diff.Form) error {
 	case len(rest) > maxText || !utf8.ValidString(rest):
 		return bad("the condition is a text of at most %d bytes", maxText)
 	}
-	if word := variable(rest); slices.Contains(changes, word) {
+	word := variable(rest)
+	if slices.Contains(changes, word) {
 		p.kind, p.change = byChange, word
 		if rest = strings.TrimSpace(rest[len(word):]); rest != "" || word != "changed" {
 			if form == diff.Ask {
@@ -288,7 +289,7 @@ func (p *Program) parseWhen(text string, form diff.Form) error {
 				return bad("%.40q has no variable after %q", rest, rest[:1])
 			}
 			p.of = append(p.of, v)
-			rest = strings.TrimLeft(rest[1+len(v):], " ,")
+			rest = strings.TrimLeft(rest[1+len(v):], ", \t\r\n")
 		}
 		if rest == "" {
 			return nil
@@ -329,11 +330,9 @@ func (p *Program) parseWhen(text string, form diff.Form) error {
 		if after == "" {
 			return nil
 		}
-		word, next, _ := strings.Cut(after, " ")
-		if !strings.EqualFold(word, "and") || strings.TrimSpace(next) == "" {
+		if word, rest = firstWord(after); !strings.EqualFold(word, "and") || rest == "" {
 			return bad("%.40q was expected to begin with \"and\" and another comparison", after)
 		}
-		rest = strings.TrimSpace(next)
 	}
 }
 
@@ -366,6 +365,15 @@ func comparison(text string) (c registry.Condition, rest string, err error) {
 	return c, strings.TrimSpace(rest), err
 }
 
+// firstWord splits a text at its first white space.
+func firstWord(text string) (word, rest string) {
+	end := strings.IndexAny(text, " \t\r\n")
+	if end < 0 {
+		return text, ""
+	}
+	return text[:end], strings.TrimSpace(text[end:])
+}
+
 // constant parses the value at the beginning of a text.
 func constant(text string) (value any, rest string, err error) {
 	switch end := strings.IndexByte(text, '>'); {
@@ -381,7 +389,7 @@ func constant(text string) (value any, rest string, err error) {
 	case text[0] == '?' || text[0] == '$':
 		return nil, "", fmt.Errorf("%.40q is a variable: a comparison is with a constant, and the query can compare variables itself", text)
 	}
-	word, rest, _ := strings.Cut(text, " ")
+	word, rest := firstWord(text)
 	switch word {
 	case "true", "false":
 		return word == "true", rest, nil

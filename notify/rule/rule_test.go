@@ -139,6 +139,19 @@ func TestRowsShareAnAlert(t *testing.T) {
 	r.expect("0 firing: http://x/a", "3 resolved: http://x/a")
 }
 
+// A condition may have several lines. Its numbers stay numbers.
+func TestLines(t *testing.T) {
+	for _, when := range []string{"?value > 10\n and ?s != x", "?value\t>\r\n10\tAND\n?value < 20", "?value > 10 and\n?s contains b\n"} {
+		r := newReplay(t, registry.RuleSettings{When: when, Labels: map[string]string{"s": "?s"}}, diff.Select)
+		r.answer(at(0), table(t, "a=9", "b=11"))
+		r.expect("0 firing b")
+	}
+	r := newReplay(t, registry.RuleSettings{When: "changed ?value,\n?s\nwhere ?value > 10"}, diff.Select)
+	r.answer(at(0), table(t, "a=11"))
+	r.answer(at(1), table(t, "a=12"))
+	r.expect("1 firing")
+}
+
 func TestFor(t *testing.T) {
 	r := newReplay(t, registry.RuleSettings{When: "rows > 1", For: minutes(30), Summary: "?rows rows"}, diff.Select)
 	both, one := table(t, "a=1", "b=1"), table(t, "a=1")
