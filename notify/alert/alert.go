@@ -120,7 +120,6 @@ type Engine struct {
 
 	mu        sync.Mutex // guards what follows
 	rules     map[string]*entry
-	ids       map[named]string
 	queries   index
 	receivers index                // by the ids of their subscriptions
 	due       map[string]time.Time // queries that are to be looked at again
@@ -144,10 +143,13 @@ func New(o Options) (*Engine, error) {
 	o.Most, o.MostEach = cmp.Or(o.Most, 50_000), cmp.Or(o.MostEach, 10_000)
 	o.Bytes = cmp.Or(o.Bytes, 32<<20)
 	o.Rows, o.Receivers, o.Addresses = cmp.Or(o.Rows, 1000), cmp.Or(o.Receivers, 10), cmp.Or(o.Addresses, 10_000)
+	if o.Proved == nil {
+		o.Proved = func(string, registry.Position) time.Time { return time.Time{} }
+	}
 	if o.Lease == nil {
 		o.Lease = func() (uint64, bool) { return 0, true }
 	}
-	e := &Engine{opts: o, follow: o.Waker.Follow(), rules: map[string]*entry{}, ids: map[named]string{}, queries: index{}, receivers: index{},
+	e := &Engine{opts: o, follow: o.Waker.Follow(), rules: map[string]*entry{}, queries: index{}, receivers: index{},
 		due: map[string]time.Time{}, repeated: map[string]time.Time{}, reminders: map[string]*reminder{},
 		work: make(chan struct{}, 1), trials: make(chan struct{}, mostTrials)}
 	return e, Reload(e)

@@ -3,7 +3,6 @@
 package alert
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -38,8 +37,7 @@ type postableAlert struct {
 }
 
 // toAlertmanager sends alerts in one request.
-func toAlertmanager(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context,
-	*deliver.Client) deliver.Reply, error) {
+func toAlertmanager(o *Options, to *registry.Receiver, list []registry.AlertMessage) (send, error) {
 	alerts, now := make([]postableAlert, len(list)), o.Now()
 	for i := range list {
 		m := &list[i]
@@ -54,14 +52,7 @@ func toAlertmanager(o *Options, to *registry.Receiver, list []registry.AlertMess
 		alerts[i] = a
 	}
 	body, err := json.Marshal(alerts)
-	post := deliver.HTTP(http.MethodPost, to.Address+"/api/v2/alerts", http.Header{"Content-Type": {"application/json"}}, body, 0)
-	return func(ctx context.Context, c *deliver.Client) deliver.Reply {
-		r := post(ctx, c)
-		if r.OK() {
-			r.Settled = len(list)
-		}
-		return r
-	}, err
+	return deliver.HTTP(http.MethodPost, to.Address+"/api/v2/alerts", http.Header{"Content-Type": {"application/json"}}, body, 0), err
 }
 
 // earlier returns the earlier time: a clock that was ahead must not put an alert into the future.

@@ -149,19 +149,19 @@ func (o *Options) checkReceivers(list []registry.Receiver) error {
 // admit checks the limits of a caller who gets a rule, or other settings of one, and that its name is
 // free. The caller holds mu.
 func (e *Engine) admit(r *registry.Rule) error {
-	rules, bytes, held := 0, 0, map[string]bool{}
+	rules, bytes, held, taken := 0, 0, map[string]bool{}, false
 	for _, x := range e.rules {
 		if x.Caller == r.Caller {
 			rules++
 			bytes += x.bytes
+			taken = taken || x.Name == r.Name && x.ID != r.ID
 			for _, id := range x.receivers {
 				held[id] = true
 			}
 		}
 	}
-	other := e.ids[named{r.Caller, r.Name}]
 	switch made := e.rules[r.ID] == nil; {
-	case other != "" && other != r.ID:
+	case taken:
 		return &registry.Problem{Kind: registry.KindExists,
 			Detail: fmt.Sprintf("you have a rule named %s already: choose another name, or remove that rule first", r.Name)}
 	case made && len(e.rules) >= e.opts.Most:

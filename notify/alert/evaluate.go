@@ -201,8 +201,10 @@ func (s *step) follow(x *entry, log *reading) (more bool, err error) {
 	switch at := state.At; {
 	case at == log.status.Position:
 		checked, next := log.status.CheckedAt, x.program.Next(state)
-		if next.After(checked) {
-			checked = s.proved(log, checked)
+		if next.After(checked) { // the result is true until it was checked, or as long as a feed proves it
+			if until := s.opts.Proved(log.query, at); until.After(checked) {
+				checked = until
+			}
 		}
 		if at.Seq == 0 || next.IsZero() || next.After(checked) && !checked.Before(state.CheckedAt) {
 			return false, nil
@@ -237,17 +239,6 @@ func (s *step) follow(x *entry, log *reading) (more bool, err error) {
 	return true, s.fold(x, checked, func(state *registry.RuleState) []registry.RuleEvent {
 		return x.program.Reset(state, log.result, at, checked)
 	})
-}
-
-// proved returns until when the result that was read is true: until it was checked, or as long as a feed proves it.
-func (s *step) proved(log *reading, checked time.Time) time.Time {
-	if s.opts.Proved == nil {
-		return checked
-	}
-	if until := s.opts.Proved(log.query, log.status.Position); until.After(checked) {
-		return until
-	}
-	return checked
 }
 
 // ignoreGone drops the error about a query that is gone: the next wake-up ends its rules.

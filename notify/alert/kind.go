@@ -26,7 +26,7 @@ type kind struct {
 	secret func(given string) (string, error)
 	// send sends messages to a receiver. Its reply is about the first message that the receiver
 	// has not taken, or about all if they go in one request.
-	send func(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error)
+	send func(o *Options, to *registry.Receiver, list []registry.AlertMessage) (send, error)
 	// batch is the largest number of messages in a call. They go in one request if together is
 	// set, and else one after another.
 	batch    int
@@ -35,6 +35,17 @@ type kind struct {
 	repeats bool
 	service bool // people read its messages, and its addresses say of which kind they are
 	people  bool // people read its messages, and may want quiet
+}
+
+// A send makes the requests of a call.
+type send = func(context.Context, *deliver.Client) deliver.Reply
+
+// taken returns how many messages of a list the receiver has after a reply.
+func (k *kind) taken(list []registry.AlertMessage, r deliver.Reply) int {
+	if k.together && r.OK() {
+		return len(list)
+	}
+	return r.Settled
 }
 
 // kinds are the kinds of receivers by their names. The file of each adds it.

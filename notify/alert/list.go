@@ -37,21 +37,22 @@ func (e *Engine) Rules(after string, limit int) ([]registry.ListedRule, error) {
 // Rule returns a rule by its id, by the caller's name for it, or for an admin by the name that
 // only one caller uses. It wraps registry.ErrNotFound.
 func (e *Engine) Rule(c registry.Caller, ref string) (registry.ListedRule, error) {
-	e.mu.Lock()
-	id := ref
-	if e.rules[id] == nil {
-		id = e.ids[named{c.Name, ref}]
-	}
 	var others []string
-	for n, other := range e.ids {
-		if id == "" && n.name == ref && c.Role.Includes(registry.RoleAdmin) {
-			others = append(others, other)
+	e.mu.Lock()
+	if e.rules[ref] == nil {
+		for id, x := range e.rules {
+			if x.Name == ref && x.Caller == c.Name {
+				ref, others = id, nil
+				break
+			} else if x.Name == ref && c.Role.Includes(registry.RoleAdmin) {
+				others = append(others, id)
+			}
 		}
 	}
 	e.mu.Unlock()
 	switch len(others) {
 	case 0:
-		return e.rule(id)
+		return e.rule(ref)
 	case 1:
 		return e.rule(others[0])
 	}
@@ -69,17 +70,17 @@ func (e *Engine) rule(id string) (registry.ListedRule, error) {
 		return registry.ListedRule{}, fmt.Errorf("rule: %w", registry.ErrNotFound)
 	}
 	v := x.counted()
-	broken := cmp.Or(x.broken, x.trouble, x.State.Problem)
 	e.mu.Unlock()
 	for _, to := range v.To {
 		v.Receivers = append(v.Receivers, e.receiver(v.Caller, to))
 	}
-	return v, e.opts.judge(&v, broken)
+	_, err := e.opts.judge(&v)
+	return v, err
 }
 
-// counted returns a rule with the numbers of its alerts. The caller holds mu.
+// counted returns a rule with the numbers of its alerts, and why it cannot be evaluated. The caller holds mu.
 func (x *entry) counted() registry.ListedRule {
-	v := registry.ListedRule{StoredRule: x.StoredRule}
+	v := registry.ListedRule{StoredRule: x.StoredRule, Reason: cmp.Or(x.broken, x.trouble, x.State.Problem)}
 	for _, a := range x.State.Alerts {
 		if a.State == registry.AlertFiring {
 			v.Firing++
@@ -100,46 +101,49 @@ func (e *Engine) Alerts(id string, state registry.AlertState, after string, limi
 	if x == nil {
 		return nil, fmt.Errorf("rule: %w", registry.ErrNotFound)
 	}
-	common := rule.Common(x.Labels)
-	for _, key := range slices.Sorted(maps.Keys(x.State.Alerts)) {
-		a := *x.State.Alerts[key]
-		if key <= after || state != "" && a.State != state {
-			continue
-		}
-		if len(list) == limit {
-			break
-		}
+	list = slices.DeleteFunc(listAlerts(&x.State, x.Labels), func(a registry.ListedAlert) bool {
+		return a.ID <= after || state != "" && a.State != state
+	})
+	return list[:min(len(list), limit)], nil
+}
+
+// listAlerts returns the alerts of a state in the order of their ids, with all labels of a rule and without their rows.
+func listAlerts(s *registry.RuleState, labels map[string]string) (list []registry.ListedAlert) {
+	common := rule.Common(labels)
+	for _, key := range slices.Sorted(maps.Keys(s.Alerts)) {
+		a := *s.Alerts[key]
 		a.Labels, a.Rows = rule.Complete(common, a.Labels), nil
 		list = append(list, registry.ListedAlert{ID: key, Alert: a})
 	}
-	return list, nil
+	return list
 }
 
-// judge decides the status of a rule.
-func (o *Options) judge(v *registry.ListedRule, broken string) error {
+// judge decides the status of a rule that has a reason if it cannot be evaluated. It returns the position of its query.
+func (o *Options) judge(v *registry.ListedRule) (newest registry.Position, err error) {
 	status, _, err := o.Log.Current(v.Query, false)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
-		return err
+		return newest, err
 	}
+	newest = status.Position
 	q, err := o.Query(v.Query)
 	switch {
 	case v.State.Ended || errors.Is(err, registry.ErrNotFound):
 		v.Status, v.Reason = registry.RuleEnded, v.State.Problem
-		return nil
+		return newest, nil
 	case err != nil:
-		return err
+		return newest, err
 	}
 	v.CheckedAt = status.CheckedAt
 	if v.Paused {
 		v.Status, v.Reason = registry.RulePaused, "it is not evaluated and raises no alerts until it is resumed"
-		return nil
+		return newest, nil
 	}
 	if err := o.deprived(&v.Rule, &q); err != nil {
-		broken = err.Error()
+		v.Reason = err.Error()
 	}
 	switch {
-	case broken != "":
-		v.Status, v.Reason = registry.RuleFailing, broken
+	case v.Reason != "":
+		v.Status = registry.RuleFailing
 	case v.State.At.Seq == 0:
 		v.Status, v.Reason = registry.RuleWaiting, cmp.Or(status.Error, "the query has no complete result yet")
 	case !status.State.Current():
@@ -154,5 +158,5 @@ func (o *Options) judge(v *registry.ListedRule, broken string) error {
 	default:
 		v.Status = registry.RuleInactive
 	}
-	return nil
+	return newest, nil
 }

@@ -3,7 +3,6 @@
 package alert
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
 )
@@ -26,21 +24,14 @@ type Mail = service.Mail
 
 const mostSubject = 200
 
-func toMail(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context, *deliver.Client) deliver.Reply, error) {
+func toMail(o *Options, to *registry.Receiver, list []registry.AlertMessage) (send, error) {
 	var body strings.Builder
 	said := o.named(list)
 	for i := range said {
 		o.describe(&body, &said[i])
 	}
-	send := o.Mail.Call(service.Letter{ID: together(list), At: list[len(list)-1].At, To: to.Address, Subject: still(list) +
-		subject(said), Text: body.String()}, o.Now)
-	return func(ctx context.Context, c *deliver.Client) deliver.Reply {
-		r := send(ctx, c)
-		if r.OK() {
-			r.Settled = len(list)
-		}
-		return r
-	}, nil
+	return o.Mail.Call(service.Letter{ID: together(list), At: list[len(list)-1].At, To: to.Address, Subject: still(list) + subject(said),
+		Text: body.String()}, o.Now), nil
 }
 
 // still begins what is said about alerts that were told before.

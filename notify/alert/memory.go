@@ -23,9 +23,6 @@ type entry struct {
 	folded    sight    // the last answer that the state is from, if this process evaluated it
 }
 
-// A named is a name that a caller has given to a rule.
-type named struct{ caller, name string }
-
 // Reload makes an engine read all rules again, as after a restart.
 func Reload(e *Engine) error {
 	defer e.signal()
@@ -114,7 +111,6 @@ func compileStored(r registry.RuleSettings, form diff.Form, rows int) (*rule.Pro
 func (e *Engine) replace(was, x *entry) {
 	if was != nil {
 		delete(e.rules, was.ID)
-		delete(e.ids, named{was.Caller, was.Name})
 		if e.queries.remove(was.Query, was) {
 			delete(e.due, was.Query)
 			e.follow.Remove(was.Query)
@@ -136,7 +132,7 @@ func (e *Engine) replace(was, x *entry) {
 	if was != nil {
 		x.folded = was.folded
 	}
-	e.rules[x.ID], e.ids[named{x.Caller, x.Name}] = x, x.ID
+	e.rules[x.ID] = x
 	if e.queries.add(x.Query, x) {
 		e.follow.Add(x.Query)
 	}

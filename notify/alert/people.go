@@ -4,14 +4,12 @@ package alert
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
@@ -40,16 +38,8 @@ func checkService(name string) func(*Options, string) (string, error) {
 	}
 }
 
-func toService(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context,
-	*deliver.Client) deliver.Reply, error) {
-	send, err := service.Send(to.Kind, to.Address, o.words(list))
-	return func(ctx context.Context, c *deliver.Client) deliver.Reply {
-		r := send(ctx, c)
-		if r.OK() {
-			r.Settled = len(list)
-		}
-		return r
-	}, err
+func toService(o *Options, to *registry.Receiver, list []registry.AlertMessage) (send, error) {
+	return service.Send(to.Kind, to.Address, o.words(list))
 }
 
 // mostSaid is the number of alerts that have a line in a message, mostLine that of characters of a line.

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/notify/deliver"
-	"github.com/freshet/freshet/notify/rule"
 	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
 )
@@ -122,7 +121,7 @@ func (t Target) remind(s *registry.Subscription, k *kind, rules []string, now ti
 		return deliver.Step{}, err
 	}
 	return deliver.Step{Call: &deliver.Call{Since: at, Send: send, Done: func(s *registry.Subscription, reply deliver.Reply) error {
-		over := reply.Settled
+		over := k.taken(part, reply)
 		switch reply.Verdict {
 		case deliver.Taken:
 			s.Recent = quiet.Sent(s.Recent, reply.At)
@@ -162,14 +161,11 @@ func (t Target) firing(rules []string, dead []registry.DeadLetter) (list []regis
 		if q, err := t.opts.Query(r.Query); err != nil || t.opts.deprived(&r.Rule, &q) != nil {
 			continue
 		}
-		common := rule.Common(r.Labels)
-		for _, key := range slices.Sorted(maps.Keys(r.State.Alerts)) {
-			a := r.State.Alerts[key]
-			m := registry.AlertMessage{Rule: r.ID, Name: r.Name, Query: r.Query, State: a.State, Alert: key, Summary: a.Summary,
-				StartsAt: a.FiredAt, Position: r.State.At}
+		for _, a := range listAlerts(&r.State, r.Labels) {
+			m := registry.AlertMessage{Rule: r.ID, Name: r.Name, Query: r.Query, State: a.State, Alert: a.ID, Labels: a.Labels,
+				Summary: a.Summary, StartsAt: a.FiredAt, Position: r.State.At}
 			if a.State == registry.AlertFiring && !slices.ContainsFunc(dead,
 				func(d registry.DeadLetter) bool { return d.Info == about(&m) && d.Type == "alert.firing" }) {
-				m.Labels = rule.Complete(common, a.Labels)
 				list = append(list, m)
 			}
 		}

@@ -138,11 +138,12 @@ func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMes
 		return deliver.Step{}, err
 	}
 	return deliver.Step{Call: &deliver.Call{Send: send, Since: list[0].At, Done: func(s *registry.Subscription, r deliver.Reply) error {
-		settle(s, list[:r.Settled])
+		taken := k.taken(list, r)
+		settle(s, list[:taken])
 		if s.Again = 0; k.together && r.Verdict == deliver.Retry && r.Err != nil {
 			s.Again = len(list) // it may have them
 		}
-		list := list[r.Settled:]
+		list := list[taken:]
 		switch {
 		case r.Verdict == deliver.Taken:
 			if quiet, err := service.ReadQuiet(s.To.Quiet); err == nil {

@@ -2,12 +2,7 @@
 
 package alert
 
-import (
-	"cmp"
-	"errors"
-
-	"github.com/freshet/freshet/registry"
-)
+import "github.com/freshet/freshet/registry"
 
 // Totals sums up all rules.
 func (e *Engine) Totals() (registry.RuleTotals, error) {
@@ -17,14 +12,13 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 	t.Evaluated, t.Failed = e.count[0], e.count[1]
 	list := make([]registry.ListedRule, 0, len(e.rules))
 	for _, x := range e.rules {
-		v := x.counted()
-		v.Reason = cmp.Or(x.broken, x.trouble, x.State.Problem)
-		list = append(list, v)
+		list = append(list, x.counted())
 	}
 	e.mu.Unlock()
 	for i := range list {
 		v := &list[i]
-		if err := e.opts.judge(v, v.Reason); err != nil {
+		newest, err := e.opts.judge(v)
+		if err != nil {
 			return t, err
 		}
 		t.Rules[v.Status]++
@@ -37,12 +31,8 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 		case registry.RuleFailing, registry.RulePaused, registry.RuleEnded:
 			continue
 		}
-		status, _, err := e.opts.Log.Current(v.Query, false)
-		if err != nil && !errors.Is(err, registry.ErrNotFound) {
-			return t, err
-		}
 		at := v.State.At
-		if was, known := t.Behind[v.Query]; at != status.Position && status.Position.Seq > 0 && (!known || at.Seq < was.Seq) {
+		if was, known := t.Behind[v.Query]; at != newest && newest.Seq > 0 && (!known || at.Seq < was.Seq) {
 			t.Behind[v.Query] = at
 		}
 	}

@@ -5,7 +5,6 @@ package alert
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -91,11 +90,8 @@ func (e *Engine) Try(ctx context.Context, c registry.Caller, r registry.RuleSett
 		note(p.Confirm(&s, t.To))
 	}
 	t.Problem = s.Problem
-	common := rule.Common(r.Labels)
-	for _, key := range slices.Sorted(maps.Keys(s.Alerts)) {
-		a := *s.Alerts[key]
-		a.Labels, a.Rows = rule.Complete(common, a.Labels), nil
-		t.Active = append(t.Active, a)
+	for _, a := range listAlerts(&s, r.Labels) {
+		t.Active = append(t.Active, a.Alert)
 	}
 	return t, nil
 }

@@ -39,8 +39,7 @@ type webhookAlert struct {
 }
 
 // toWebhook sends messages after Standard Webhooks, one after another.
-func toWebhook(o *Options, to *registry.Receiver, list []registry.AlertMessage) (func(context.Context,
-	*deliver.Client) deliver.Reply, error) {
+func toWebhook(o *Options, to *registry.Receiver, list []registry.AlertMessage) (send, error) {
 	return func(ctx context.Context, c *deliver.Client) (r deliver.Reply) {
 		began := o.Now()
 		for i := range list {
