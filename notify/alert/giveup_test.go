@@ -45,3 +45,48 @@ func TestOnlyOldMessagesAreGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// Alertmanager is sent an alert that fires again and again, although a message about it was given up while Alertmanager
+// was away, and although it refused an earlier firing of the alert.
+func TestFiringAlertsAfterDeadLetters(t *testing.T) {
+	for name, status := range map[string]int32{"given up": http.StatusServiceUnavailable, "refused": http.StatusBadRequest} {
+		t.Run(name, func(t *testing.T) {
+			var passed atomic.Int64
+			var answer, requests atomic.Int32
+			answer.Store(status)
+			url := newServer(t, func(*http.Request) int {
+				requests.Add(1)
+				return int(answer.Load())
+			})
+			began := time.Now()
+			r := newRig(t)
+			r.stop()
+			r.options.Now = func() time.Time { return began.Add(time.Duration(passed.Load())) }
+			r.start()
+			q := r.log.Add("q", diff.Select, false)
+			r.record(q, "a=11")
+			r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10",
+				To: []registry.Receiver{{Kind: "alertmanager", Address: url}}})
+			to := func() registry.Subscription { return r.rule("late").Receivers[0] }
+			until(t, "an attempt", func() bool { return requests.Load() > 0 })
+			for i := range 4 {
+				passed.Store(int64(i) * int64(24*time.Hour))
+				r.deliver.Recheck()
+				time.Sleep(20 * time.Millisecond)
+			}
+			until(t, "the dead letter", func() bool { r.deliver.Recheck(); return to().GaveUp == 1 })
+			answer.Store(http.StatusOK)
+			if status == http.StatusBadRequest {
+				r.record(q, "a=1")
+				r.record(q, "a=12")
+				until(t, "its end and the next firing", func() bool { return to().Deliveries == 2 })
+			}
+			before := requests.Load()
+			for range 3 {
+				passed.Add(int64(time.Minute))
+				until(t, "the alert again", func() bool { r.deliver.Recheck(); return requests.Load() > before })
+				before = requests.Load()
+			}
+		})
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/notify/deliver"
@@ -148,7 +149,7 @@ func (t Target) remind(s *registry.Subscription, k *kind, rules []string, now ti
 	}}}, nil
 }
 
-// firing returns the firing alerts of rules, without those that the receiver refuses. They are those that
+// firing returns the firing alerts of rules, without those that the receiver has refused. They are those that
 // the store knows: the end of one that fires in memory may have been sent already.
 func (t Target) firing(rules []string, dead []registry.DeadLetter) (list []registry.AlertMessage, err error) {
 	for _, id := range rules {
@@ -164,8 +165,10 @@ func (t Target) firing(rules []string, dead []registry.DeadLetter) (list []regis
 		for _, a := range listAlerts(&r.State, r.Labels) {
 			m := registry.AlertMessage{Rule: r.ID, Name: r.Name, Query: r.Query, State: a.State, Alert: a.ID, Labels: a.Labels,
 				Summary: a.Summary, StartsAt: a.FiredAt, Position: r.State.At}
-			if a.State == registry.AlertFiring && !slices.ContainsFunc(dead,
-				func(d registry.DeadLetter) bool { return d.Info == about(&m) && d.Type == "alert.firing" }) {
+			refused := slices.ContainsFunc(dead, func(d registry.DeadLetter) bool {
+				return d.Info == about(&m) && strings.HasSuffix(d.ID, fmt.Sprintf("_%d_%s", a.Firing, registry.AlertFiring))
+			})
+			if a.State == registry.AlertFiring && !refused {
 				list = append(list, m)
 			}
 		}

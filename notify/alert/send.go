@@ -190,9 +190,12 @@ func bury(list []registry.AlertMessage, r deliver.Reply) deliver.Step {
 			if slices.ContainsFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Seq == m.Seq }) {
 				continue
 			}
-			deliver.Bury(s, registry.OutboxMessage{ID: m.ID, Type: "alert." + string(m.State), Query: m.Query, Until: m.Position, At: m.At,
-				Info:    about(m),
-				Summary: registry.FirstLine(m.Name + strings.TrimSuffix(": "+m.Summary, ": "))}, m.Seq, r)
+			letter := registry.OutboxMessage{ID: m.ID, Type: "alert." + string(m.State), Query: m.Query, Until: m.Position, At: m.At,
+				Summary: registry.FirstLine(m.Name + strings.TrimSuffix(": "+m.Summary, ": "))}
+			if r.Refused() {
+				letter.Info = about(m)
+			}
+			deliver.Bury(s, letter, m.Seq, r)
 		}
 		s.Refusals = 0
 		return nil
