@@ -105,22 +105,29 @@ var TripleVars = []string{"subject", "predicate", "object"}
 // AskVar is the variable name of an ASK query's answer in conditions.
 const AskVar = "boolean"
 
-// Added reports whether a change adds a row that meets all conditions. The rows
-// of a graph are its triples, with the variables TripleVars. The row of an ASK
-// query is its answer, with the variable AskVar. Without conditions every
-// change qualifies.
+// RowVars returns the variables of rows. The rows of a graph are its triples, with the variables TripleVars.
+// The row of an ASK query is its answer, with the variable AskVar. Those of a SELECT query have vars.
+func RowVars(form diff.Form, vars []string) []string {
+	switch {
+	case form == diff.Ask:
+		return []string{AskVar}
+	case form.Graph():
+		return TripleVars
+	}
+	return vars
+}
+
+// Added reports whether a change adds a row that meets all conditions, with the variables of RowVars.
+// Without conditions every change qualifies.
 func Added(d *diff.Delta, where []Condition) bool {
 	if len(where) == 0 {
 		return true
 	}
 	if d.Form == diff.Ask {
 		answer := diff.Term{Kind: diff.Literal, Value: strconv.FormatBool(d.Boolean)}
-		return MeetAll(where, []string{AskVar}, []diff.Term{answer})
+		return MeetAll(where, RowVars(d.Form, nil), []diff.Term{answer})
 	}
-	vars := d.Vars
-	if d.Form.Graph() {
-		vars = TripleVars
-	}
+	vars := RowVars(d.Form, d.Vars)
 	return slices.ContainsFunc(d.Added, func(row []byte) bool {
 		return MeetAll(where, vars, diff.RowTerms(d.Form, d.Vars, row))
 	})

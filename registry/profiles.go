@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry/sparql"
 )
 
@@ -273,7 +272,7 @@ func (r *ProfileRegistry) readTrigger(c Caller, p *Profile, at string, w *When) 
 		if err := cond.Check(); err != nil {
 			return badProfile(pointer, "%v", err)
 		}
-		known := conditionVars(&q)
+		known := ConditionVars(&q)
 		switch {
 		case cond.Var == "" && known == nil:
 			return badProfile(pointer+"/var", "name a variable of the query that changes")
@@ -284,20 +283,14 @@ func (r *ProfileRegistry) readTrigger(c Caller, p *Profile, at string, w *When) 
 	return nil
 }
 
-// conditionVars lists the variables that conditions may name; nil if the text
+// ConditionVars lists the variables that conditions may name; nil if the text
 // does not show them, as in SELECT *.
-func conditionVars(q *Query) []string {
-	switch {
-	case q.Form == diff.Ask:
-		return []string{AskVar}
-	case q.Form.Graph():
-		return TripleVars
-	}
+func ConditionVars(q *Query) []string {
 	a, err := sparql.Analyse(q.Text)
 	if err != nil || a.Star || len(a.Vars) == 0 {
-		return nil
+		return RowVars(q.Form, nil)
 	}
-	return a.Vars
+	return RowVars(q.Form, a.Vars)
 }
 
 // checkSpans checks the lengths of intervals against the distance between the

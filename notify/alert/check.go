@@ -12,7 +12,6 @@ import (
 	"github.com/freshet/freshet/notify/rule"
 	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/registry/sparql"
 )
 
 // check completes settings and compiles them. Labels that were left out are filled in, and receivers keep
@@ -52,20 +51,14 @@ func (o *Options) check(c registry.Caller, r *registry.RuleSettings, had []regis
 
 // vars returns the variables of a query, nil if they are not known yet.
 func (o *Options) vars(q *registry.Query) ([]string, error) {
-	if q.Form != diff.Select {
-		return nil, nil
-	}
-	_, result, err := o.Log.Current(q.ID, true)
-	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+	_, result, err := o.Log.Current(q.ID, q.Form == diff.Select)
+	switch {
+	case err != nil && !errors.Is(err, registry.ErrNotFound):
 		return nil, err
-	}
-	if result != nil {
+	case result != nil:
 		return result.Vars(), nil
 	}
-	if a, err := sparql.Analyse(q.Text); err == nil && !a.Star && len(a.Vars) > 0 {
-		return a.Vars, nil
-	}
-	return nil, nil
+	return registry.ConditionVars(q), nil
 }
 
 // CheckStored checks a rule that another server has stored, for a query of a form. Addresses

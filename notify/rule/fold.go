@@ -235,19 +235,17 @@ func SetForward(s *registry.RuleState, by time.Duration) {
 
 // number returns the values that the summary of a rule on rows or changes may name.
 func (f *fold) number(name string) string {
-	switch name {
-	case "added":
+	switch {
+	case name == "added":
 		return strconv.Itoa(f.added)
-	case "removed":
+	case name == "removed":
 		return strconv.Itoa(f.removed)
-	}
-	if name != "rows" && f.value != nil {
+	case name == "rows":
+		return strconv.Itoa(f.state.Rows)
+	case f.value != nil:
 		return f.value(name)
 	}
-	if name != "rows" {
-		return ""
-	}
-	return strconv.Itoa(f.state.Rows)
+	return ""
 }
 
 // met reports whether an alert's condition is met now.

@@ -77,12 +77,7 @@ var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 // if they are unknown. A rule is not evaluated while more than most rows meet its condition.
 // Its errors are *registry.Problem.
 func Compile(r registry.RuleSettings, form diff.Form, vars []string, most int) (*Program, error) {
-	switch {
-	case form == diff.Ask:
-		vars = []string{registry.AskVar}
-	case form.Graph():
-		vars = registry.TripleVars
-	}
+	vars = registry.RowVars(form, vars)
 	p := &Program{wait: time.Duration(r.For), keep: time.Duration(r.KeepFiringFor), most: most}
 	if err := checkName(r.Name); err != nil {
 		return nil, err

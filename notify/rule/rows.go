@@ -139,13 +139,11 @@ func (p *Program) labelled(value func(string) string) map[string]string {
 // terms returns the variables of a row and their terms. The row of an ASK query is its
 // answer.
 func terms(form diff.Form, vars []string, row []byte) ([]string, []diff.Term) {
-	switch {
-	case form == diff.Ask:
-		return []string{registry.AskVar}, []diff.Term{{Kind: diff.Literal, Value: string(row)}}
-	case form.Graph():
-		return registry.TripleVars, diff.RowTerms(form, vars, row)
+	names := registry.RowVars(form, vars)
+	if form == diff.Ask {
+		return names, []diff.Term{{Kind: diff.Literal, Value: string(row)}}
 	}
-	return vars, diff.RowTerms(form, vars, row)
+	return names, diff.RowTerms(form, vars, row)
 }
 
 func values(form diff.Form, vars []string, row []byte) func(string) string {

@@ -40,9 +40,7 @@ func Offers(form diff.Form, vars []string, row []diff.Term) (list []Offer) {
 	if form == diff.Ask {
 		return []Offer{{Key: "any", Kind: "answer", when: constant("changed"), Summary: "the answer changed"}}
 	}
-	if form.Graph() {
-		vars = registry.TripleVars
-	}
+	vars = registry.RowVars(form, vars)
 	keys := keysOf(row)
 	if row != nil {
 		list = append(list, Offer{Key: "row", Kind: "row", when: constant("removed" + variables(vars, keys) + where(vars, row, keys)),
