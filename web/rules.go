@@ -179,52 +179,39 @@ func RuleTag(r registry.ListedRule) string { return settingsTag(r.Rule) }
 
 func (c ruleAPI) show(r registry.ListedRule) error { return c.answer(http.StatusOK, r, r.To) }
 
-// edit applies a merge patch to the settings. Only this answer contains the secrets of
-// webhooks that are new.
+// edit applies a merge patch to the settings. The addresses of receivers may be masked as in answers. Only this
+// answer contains the secrets of webhooks that are new.
 func (c ruleAPI) edit() error {
 	var patch map[string]any
 	if err := c.decode(&patch, typeMerge, typeJSON); err != nil {
 		return err
 	}
-	old, r, err := c.edited(patch)
+	old, r, err := c.change(func(old registry.ListedRule) (registry.ListedRule, error) {
+		s, err := apply(old.RuleSettings, patch)
+		if err != nil {
+			return old, err
+		}
+		UnmaskReceivers(&s, old.RuleSettings)
+		return c.Rules.Replace(c.r.Context(), c.caller, old.ID, s)
+	})
 	if err != nil {
 		return err
 	}
 	return c.answer(http.StatusOK, r, old.To)
 }
 
-// edited replaces the settings. It releases the lock before the answer is written, because a
-// client may be slow to read it.
-func (c ruleAPI) edited(patch map[string]any) (old, r registry.ListedRule, err error) {
+// change edits the rule of the path if it is what If-Match names. It releases the lock before the answer is
+// written, because a client may be slow to read it.
+func (c ruleAPI) change(do func(old registry.ListedRule) (registry.ListedRule, error)) (old, r registry.ListedRule, err error) {
 	c.edits.Lock()
 	defer c.edits.Unlock()
-	if old, err = c.matched(); err != nil {
-		return old, r, err
+	if old, err = c.rule(); err == nil {
+		err = c.ifMatch(RuleTag(old))
 	}
-	s, err := patchedRule(old.RuleSettings, patch)
-	if err != nil {
-		return old, r, err
+	if err == nil {
+		r, err = do(old)
 	}
-	r, err = c.Rules.Replace(c.r.Context(), c.caller, old.ID, s)
 	return old, r, err
-}
-
-// matched returns the rule of the path if it is what If-Match names.
-func (c ruleAPI) matched() (registry.ListedRule, error) {
-	r, err := c.rule()
-	if err != nil {
-		return r, err
-	}
-	return r, c.ifMatch(RuleTag(r))
-}
-
-// patchedRule applies a merge patch. The addresses of receivers may be masked as in answers.
-func patchedRule(old registry.RuleSettings, patch map[string]any) (s registry.RuleSettings, err error) {
-	if s, err = apply(old, patch); err != nil {
-		return s, err
-	}
-	UnmaskReceivers(&s, old)
-	return s, nil
 }
 
 // UnmaskReceivers replaces masked addresses by those of the stored rule.
@@ -241,13 +228,9 @@ func UnmaskReceivers(s *registry.RuleSettings, old registry.RuleSettings) {
 // setRulePaused pauses or resumes the rule of the path.
 func setRulePaused(paused bool) func(ruleAPI) error {
 	return func(c ruleAPI) error {
-		c.edits.Lock()
-		old, err := c.matched()
-		var r registry.ListedRule
-		if err == nil {
-			r, err = c.Rules.SetPaused(c.r.Context(), old.ID, paused)
-		}
-		c.edits.Unlock()
+		_, r, err := c.change(func(old registry.ListedRule) (registry.ListedRule, error) {
+			return c.Rules.SetPaused(c.r.Context(), old.ID, paused)
+		})
 		if err != nil {
 			return err
 		}
@@ -256,13 +239,8 @@ func setRulePaused(paused bool) func(ruleAPI) error {
 }
 
 func (c ruleAPI) remove() error {
-	c.edits.Lock()
-	defer c.edits.Unlock()
-	r, err := c.matched()
+	_, _, err := c.change(func(old registry.ListedRule) (registry.ListedRule, error) { return old, c.Rules.Remove(old.ID) })
 	if err != nil {
-		return err
-	}
-	if err := c.Rules.Remove(r.ID); err != nil {
 		return err
 	}
 	return c.noContent()
