@@ -34,7 +34,7 @@ type rulesPage struct {
 }
 
 // A ruleEdit is a rule that the form of the list changes.
-type ruleEdit struct{ ID, Name, Tag string }
+type ruleEdit struct{ ID, Name, Link, Tag string }
 
 // A madeSecret signs the messages of a webhook. It is shown once.
 type madeSecret struct{ Webhook, Secret string }
@@ -94,7 +94,7 @@ func (v ruleHandler) page() (content, error) {
 	} else if ok {
 		values = ruleValues(r)
 	}
-	return v.list(form{Fields: ruleFields, Values: values}, nil, nil)
+	return v.list(rulesPage{Form: form{Fields: ruleFields, Values: values}})
 }
 
 // find returns a rule by its id or name, if it belongs to the visitor.
@@ -162,16 +162,16 @@ func commonQuiet(list []registry.Receiver) (q registry.Quiet, same bool) {
 	return q, !slices.ContainsFunc(list, func(to registry.Receiver) bool { return to.Quiet != quietFor(to.Kind, q) })
 }
 
-func (v ruleHandler) list(f form, trial *ruleTrial, made []madeSecret) (content, error) {
-	known, err := v.knownQueries()
-	if err != nil {
+// list adds the rules and the queries to a page.
+func (v ruleHandler) list(p rulesPage) (_ content, err error) {
+	if p.Known, err = v.knownQueries(); err != nil {
 		return content{}, err
 	}
-	p := rulesPage{Form: f, Trial: trial, Made: made, Known: known, Tests: v.Receivers != nil}
+	p.Tests = v.Receivers != nil
 	if r, ok, err := v.edited(); err != nil {
 		return content{}, err
-	} else if ok && len(made) == 0 {
-		p.Edit = &ruleEdit{ID: r.ID, Name: r.Name, Tag: cmp.Or(v.r.PostFormValue("tag"), web.RuleTag(r))}
+	} else if ok && len(p.Made) == 0 {
+		p.Edit = &ruleEdit{ID: r.ID, Name: r.Name, Link: v.link(&r), Tag: cmp.Or(v.r.PostFormValue("tag"), web.RuleTag(r))}
 	}
 	var own []registry.ListedRule
 	for after := ""; len(own) < mostRules; {
@@ -236,11 +236,8 @@ func (v ruleHandler) typed() (form, registry.RuleSettings) {
 	f := v.visit.typed(ruleFields)
 	s := registry.RuleSettings{Name: strings.TrimSpace(f.Get("name")), Query: strings.TrimSpace(f.Get("query")), When: f.Get("when"),
 		Summary: strings.TrimSpace(f.Get("summary"))}
-	for name, to := range map[string]*registry.Duration{"for": &s.For, "keep_firing_for": &s.KeepFiringFor} {
-		if text := strings.TrimSpace(f.Get(name)); text != "" && to.UnmarshalText([]byte(text)) != nil {
-			f.bad(name, "duration")
-		}
-	}
+	f.read("for", &s.For)
+	f.read("keep_firing_for", &s.KeepFiringFor)
 	for line := range strings.Lines(f.Get("labels")) {
 		name, text, ok := strings.Cut(strings.TrimSpace(line), "=")
 		switch {
@@ -282,44 +279,34 @@ func receivers(text string) (list []registry.Receiver) {
 	return list
 }
 
-// act tries or makes the rule of the form, depending on the button.
+// act tries or makes the rule of the form, or tests its receivers, depending on the button.
 func (v ruleHandler) act() error {
 	f, s := v.typed()
 	if f.Status != 0 {
-		return v.again(f, nil, nil)
-	}
-	if f.Get("do") == "try" {
-		t, err := web.TryRule(v.r.Context(), v.Rules, v.caller, s)
-		if p, told := web.ProblemOf(err); told && p.Kind == registry.KindNoResult {
-			f.bad("query", "rule-no-result")
-			return v.again(f, nil, nil)
-		}
-		if err != nil {
-			return v.wrong(f, err)
-		}
-		slices.Reverse(t.Events)
-		return v.again(f, &ruleTrial{t, v.clock}, nil)
+		return v.again(rulesPage{Form: f})
 	}
 	old, editing, err := v.edited()
 	if err != nil {
 		return err
 	}
-	if f.Get("do") == "test" {
-		web.UnmaskReceivers(&s, old.RuleSettings)
+	web.UnmaskReceivers(&s, old.RuleSettings)
+	switch f.Get("do") {
+	case "try":
+		t, err := v.try(s)
+		if p, told := web.ProblemOf(err); told && p.Kind == registry.KindNoResult {
+			f.bad("query", "rule-no-result")
+			err = nil
+		}
+		if err != nil {
+			return v.wrong(f, err)
+		}
+		return v.again(rulesPage{Form: f, Trial: t})
+	case "test":
 		kinds, err := notifyHandler(v).testAll(s.To)
 		if err != nil {
 			return v.wrong(f, pointAt(err, "/notify", "/to"))
 		}
-		c, err := v.list(f, nil, nil)
-		if p, ok := c.Data.(rulesPage); ok && err == nil {
-			p.Tested = strings.Join(kinds, ", ")
-			c.Data = p
-		}
-		if err != nil {
-			return err
-		}
-		f.Status = http.StatusOK
-		return v.visit.again(f, "rules", "rules", c)
+		return v.again(rulesPage{Form: f, Tested: strings.Join(kinds, ", ")})
 	}
 	var r registry.ListedRule
 	if editing {
@@ -327,7 +314,6 @@ func (v ruleHandler) act() error {
 			v.say("bad", "rule-stale", old.Name, "")
 			return v.to("/rules?edit=" + url.QueryEscape(old.ID))
 		}
-		web.UnmaskReceivers(&s, old.RuleSettings)
 		if _, same := commonQuiet(old.To); !same && quietOf(f) == (registry.Quiet{}) {
 			keepQuiet(s.To, old.To)
 		}
@@ -338,8 +324,23 @@ func (v ruleHandler) act() error {
 	if err != nil {
 		return v.wrong(f, err)
 	}
-	if made := secretsOf(r, old.To); len(made) > 0 {
-		return v.again(form{Fields: ruleFields, Status: http.StatusCreated}, nil, made)
+	return v.saved(r, old.To)
+}
+
+// try tries a rule on the history of its query.
+func (v ruleHandler) try(s registry.RuleSettings) (*ruleTrial, error) {
+	t, err := web.TryRule(v.r.Context(), v.Rules, v.caller, s)
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(t.Events)
+	return &ruleTrial{t, v.clock}, nil
+}
+
+// saved shows the page of a rule that was saved, or the secrets that its receivers had not before.
+func (v ruleHandler) saved(r registry.ListedRule, before []registry.Receiver) error {
+	if made := secretsOf(r, before); len(made) > 0 {
+		return v.again(rulesPage{Form: form{Fields: ruleFields, Status: http.StatusCreated}, Made: made})
 	}
 	v.say("good", "rule-made", r.Name, "")
 	return v.to(v.link(&r))
@@ -382,15 +383,15 @@ func (v ruleHandler) wrong(f form, err error) error {
 	if err := f.refuse(err); err != nil {
 		return err
 	}
-	return v.again(f, nil, nil)
+	return v.again(rulesPage{Form: f})
 }
 
-func (v ruleHandler) again(f form, trial *ruleTrial, made []madeSecret) error {
-	c, err := v.list(f, trial, made)
+func (v ruleHandler) again(p rulesPage) error {
+	c, err := v.list(p)
 	if err != nil {
 		return err
 	}
-	return v.visit.again(f, "rules", "rules", c)
+	return v.visit.again(p.Form, "rules", "rules", c)
 }
 
 // test sends a test message to the receivers of the rule of the path.
@@ -558,12 +559,9 @@ func (v tellHandler) tell() error {
 		return v.again(f, p)
 	}
 	if f.Get("do") == "try" {
-		t, err := web.TryRule(v.r.Context(), v.Rules, v.caller, s)
-		if err != nil {
+		if p.Trial, err = ruleHandler(v).try(s); err != nil {
 			return f.refused(v.about(err), func() error { return v.again(f, p) })
 		}
-		slices.Reverse(t.Events)
-		p.Trial = &ruleTrial{t, v.clock}
 		return v.again(f, p)
 	}
 	if s.Name == "" {
@@ -573,11 +571,7 @@ func (v tellHandler) tell() error {
 	if err != nil {
 		return f.refused(v.about(err), func() error { return v.again(f, p) })
 	}
-	if made := secretsOf(r, nil); len(made) > 0 {
-		return ruleHandler(v).again(form{Fields: ruleFields, Status: http.StatusCreated}, nil, made)
-	}
-	v.say("good", "rule-made", r.Name, "")
-	return v.to(ruleHandler(v).link(&r))
+	return ruleHandler(v).saved(r, nil)
 }
 
 // about makes an error of the condition one of its number, which the visitor wrote.
@@ -595,9 +589,7 @@ func (v tellHandler) settings(f *form, q *registry.Query, all []watch.Offer) (re
 	if _, err := strconv.ParseFloat(limit, 64); err != nil && all[i].Limit {
 		f.bad("limit", "number")
 	}
-	if text := strings.TrimSpace(f.Get("for")); text != "" && s.For.UnmarshalText([]byte(text)) != nil {
-		f.bad("for", "duration")
-	}
+	f.read("for", &s.For)
 	s.When, s.Summary = all[i].When(limit), all[i].Summary
 	if !all[i].Limit && all[i].Kind != "rows" && s.For > 0 {
 		f.bad("for", "tell-for")

@@ -155,7 +155,7 @@ func (v watchHandler) register(f form, l watch.Link, reg registry.Registration) 
 	}
 	v.catalogue.drop()
 	if made := secretsOf(r, nil); len(made) > 0 {
-		return ruleHandler(v).again(form{Fields: ruleFields, Status: http.StatusCreated}, nil, made)
+		return ruleHandler(v).again(rulesPage{Form: form{Fields: ruleFields, Status: http.StatusCreated}, Made: made})
 	}
 	if told {
 		v.say("good", "watch-told", "", "")
