@@ -5,8 +5,6 @@ package main
 import (
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -87,31 +85,19 @@ that are given replace all of the rule's. An empty text resets a setting to its 
 // removeRules removes rules, with --local from the store of a stopped server.
 func removeRules(a *remote, c *cobra.Command, args []string) error {
 	if !isOn(c, "local") {
-		for _, ref := range args {
-			r := sending{http.MethodDelete, "/v1/rules/" + url.PathEscape(ref), nil, ref}
-			if err := printDone("is removed")(c.Context(), a, r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return a.sendEach(row{use: c.Use, call: "DELETE /v1/rules/{}", out: printDone("is removed")}, c, args)
 	}
-	data := textOf(c, "data")
-	path := filepath.Join(data, store.File)
+	path := filepath.Join(textOf(c, "data"), store.File)
 	if follows, err := store.Follows(path); err != nil {
 		return cli.UsageErrorf("--data: %v", err)
 	} else if follows {
 		return cli.UsageErrorf("--local: %s belongs to a node of a cluster: start the node and remove the rule there, or at any other node", path)
 	}
-	db, err := store.Open(data, store.Options{})
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	return removeStored(a.w, db, args)
+	return withStore(removeStored)(a, c, args)
 }
 
 // removeStored removes rules by their ids or names. A name may be that of several callers' rules.
-func removeStored(w *cli.Env, db *store.DB, refs []string) error {
+func removeStored(a *remote, db *store.DB, _ *cobra.Command, refs []string) error {
 	rules, err := db.Rules.Rules()
 	if err != nil {
 		return err
@@ -133,7 +119,7 @@ func removeStored(w *cli.Env, db *store.DB, refs []string) error {
 		if err := db.Rules.EditRules(&registry.RuleEdit{Remove: ids}); err != nil {
 			return err
 		}
-		fmt.Fprintln(w.Stderr, ref, "is removed")
+		fmt.Fprintln(a.w.Stderr, ref, "is removed")
 	}
 	return nil
 }
