@@ -31,15 +31,14 @@ func (t Target) idle(s *registry.Subscription, k *kind, now time.Time) (deliver.
 	at, known := t.repeated[s.ID]
 	t.mu.Unlock()
 	if newest := s.Newest; len(rules)+len(s.Dead) == 0 {
-		return deliver.Step{Edit: func(s *registry.Subscription) error {
+		return deliver.Step{Edit: func(s *registry.Subscription) {
 			if s.Newest == newest { // else there are new messages
 				s.State = registry.Ended
 			}
-			return nil
 		}}, nil
 	}
 	if !fires && s.Reminded != nil {
-		return deliver.Step{Edit: func(s *registry.Subscription) error { s.Reminded = nil; return nil }}, nil
+		return deliver.Step{Edit: func(s *registry.Subscription) { s.Reminded = nil }}, nil
 	}
 	if !fires || s.State != registry.Active {
 		return deliver.Step{}, nil
@@ -110,7 +109,7 @@ func (t Target) remind(s *registry.Subscription, k *kind, rules []string, now ti
 	t.mu.Unlock()
 	if len(list) == 0 { // the others have ended meanwhile
 		told := now.UTC()
-		return deliver.Step{Edit: func(s *registry.Subscription) error { s.Reminded = &told; return nil }}, nil
+		return deliver.Step{Edit: func(s *registry.Subscription) { s.Reminded = &told }}, nil
 	}
 	for i := range list { // as long as it is not delivered it is the same message
 		sum := sha256.Sum256(fmt.Appendln(nil, s.ID, about(&list[i]), at.UnixNano()))
@@ -121,7 +120,7 @@ func (t Target) remind(s *registry.Subscription, k *kind, rules []string, now ti
 	if err != nil {
 		return deliver.Step{}, err
 	}
-	return deliver.Step{Call: &deliver.Call{Since: at, Send: send, Done: func(s *registry.Subscription, reply deliver.Reply) error {
+	return deliver.Step{Call: &deliver.Call{Since: at, Send: send, Done: func(s *registry.Subscription, reply deliver.Reply) {
 		over := k.taken(part, reply)
 		switch reply.Verdict {
 		case deliver.Taken:
@@ -145,7 +144,6 @@ func (t Target) remind(s *registry.Subscription, k *kind, rules []string, now ti
 			told = reply.At.UTC()
 		}
 		s.Reminded = &told
-		return nil
 	}}}, nil
 }
 

@@ -137,7 +137,7 @@ func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMes
 	if err != nil {
 		return deliver.Step{}, err
 	}
-	return deliver.Step{Call: &deliver.Call{Send: send, Since: list[0].At, Done: func(s *registry.Subscription, r deliver.Reply) error {
+	return deliver.Step{Call: &deliver.Call{Send: send, Since: list[0].At, Done: func(s *registry.Subscription, r deliver.Reply) {
 		taken := k.taken(list, r)
 		settle(s, list[:taken])
 		if s.Again = 0; k.together && r.Verdict == deliver.Retry && r.Err != nil {
@@ -160,15 +160,14 @@ func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMes
 		case k.together && len(list) > 1 && r.Refused(): // one of them is refused: it is searched for in halves
 			s.Batch, s.Refusals, s.NextTry = len(list)/2, 0, nil
 		case r.Verdict == deliver.GiveUp && r.Refused():
-			return bury(list[:1], r).Edit(s)
+			bury(list[:1], r).Edit(s)
 		case r.Verdict == deliver.GiveUp:
 			young := slices.IndexFunc(list[1:], func(m registry.AlertMessage) bool { return m.At.After(r.Expired) })
 			if young++; young == 0 {
 				young = len(list)
 			}
-			return bury(list[:young], r).Edit(s)
+			bury(list[:young], r).Edit(s)
 		}
-		return nil
 	}}}, nil
 }
 
@@ -184,7 +183,7 @@ func settle(s *registry.Subscription, list []registry.AlertMessage) {
 
 // bury returns an edit that sets messages aside.
 func bury(list []registry.AlertMessage, r deliver.Reply) deliver.Step {
-	return deliver.Step{Edit: func(s *registry.Subscription) error {
+	return deliver.Step{Edit: func(s *registry.Subscription) {
 		for i := range list {
 			m := &list[i]
 			if slices.ContainsFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Seq == m.Seq }) {
@@ -198,7 +197,6 @@ func bury(list []registry.AlertMessage, r deliver.Reply) deliver.Step {
 			deliver.Bury(s, letter, m.Seq, r)
 		}
 		s.Refusals = 0
-		return nil
 	}}
 }
 
@@ -212,26 +210,21 @@ func (t Target) again(s *registry.Subscription, k *kind, d registry.DeadLetter) 
 		return deliver.Step{}, err
 	}
 	if len(list) == 0 || list[0].Seq != d.Seq {
-		return deliver.Step{Edit: func(s *registry.Subscription) error {
+		return deliver.Step{Edit: func(s *registry.Subscription) {
 			s.Dead = slices.DeleteFunc(s.Dead, func(x registry.DeadLetter) bool { return x.ID == d.ID })
-			return nil
 		}}, nil
 	}
 	if _, denied, err := t.readable(s.Caller, list); err != nil {
 		return deliver.Step{}, err
 	} else if denied {
 		r := deliver.Reply{Err: errDenied, At: t.opts.Now()}
-		return deliver.Step{Edit: func(s *registry.Subscription) error {
-			deliver.Replayed(s, d.ID, r)
-			return nil
-		}}, nil
+		return deliver.Step{Edit: func(s *registry.Subscription) { deliver.Replayed(s, d.ID, r) }}, nil
 	}
 	send, err := k.send(&t.opts, s.To, list)
-	return deliver.Step{Call: &deliver.Call{Send: send, Done: func(s *registry.Subscription, r deliver.Reply) error {
+	return deliver.Step{Call: &deliver.Call{Send: send, Done: func(s *registry.Subscription, r deliver.Reply) {
 		if deliver.Replayed(s, d.ID, r) {
 			s.Drop = append(s.Drop, d.Seq)
 		}
-		return nil
 	}}}, err
 }
 

@@ -38,11 +38,10 @@ func (ending) Next(_ context.Context, s *registry.Subscription, _ time.Time) (St
 		return Step{}, nil
 	}
 	return Step{Call: &Call{Send: HTTP("POST", s.Callback, nil, nil, 0), Since: time.Now(), Done: func(s *registry.Subscription,
-		_ Reply) error {
+		_ Reply) {
 		if s.Lease == 0 {
 			s.State = registry.Ended
 		}
-		return nil
 	}}}, nil
 }
 

@@ -49,7 +49,7 @@ func (e *Engine) turn(ctx context.Context, x *subscriber, probe bool) outcome {
 		case errors.Is(err, ErrUnsupported):
 			return e.unsupported(ctx, x, &s, err)
 		case err == nil && step.Edit != nil:
-			after, err := e.edit(x.id, existing(step.Edit))
+			after, err := e.edit(x.id, existing(func(s *registry.Subscription) error { step.Edit(s); return nil }))
 			if err == nil && after.GaveUp > s.GaveUp {
 				e.count(nil, &s, &after)
 			}
@@ -165,13 +165,12 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 		if !c.Since.IsZero() {
 			r.Verdict, r.Expired = e.opts.Schedule.judge(s, c, r), r.At.Add(-e.opts.Schedule.Patience)
 		}
-		if c.Done == nil && r.Verdict == Gone {
+		if c.Done != nil {
+			c.Done(s, r)
+		} else if r.Verdict == Gone {
 			Disable(s, GoneReason(r))
 		}
-		if c.Done == nil {
-			return nil
-		}
-		return c.Done(s, r)
+		return nil
 	}))
 	if err == nil && !c.Asks {
 		e.count(&r, was, &after)

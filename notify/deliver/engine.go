@@ -31,7 +31,7 @@ type Target interface {
 // A Step is an edit of the subscription, after which Next is asked again; or a
 // call; or, when both are nil, nothing to do.
 type Step struct {
-	Edit func(s *registry.Subscription) error
+	Edit func(s *registry.Subscription)
 	Call *Call
 	// With nothing to do, wake-ups before Hold are ignored, and Next is asked again
 	// at At even without a wake-up.
@@ -52,7 +52,7 @@ type Call struct {
 
 	// Done records the reply in a transaction, after the engine. The subscription may have
 	// been edited since Next. Done is not called when it has been deleted. It may be nil.
-	Done func(s *registry.Subscription, r Reply) error
+	Done func(s *registry.Subscription, r Reply)
 }
 
 // Options of an Engine. Store, Waker, Guard and Targets are required.

@@ -95,7 +95,7 @@ func (c counter) Next(_ context.Context, s *registry.Subscription, _ time.Time) 
 		return Step{}, nil
 	}
 	return Step{Call: &Call{Send: HTTP("POST", s.Callback, nil, []byte(s.ID), 0), Since: time.Now(),
-		Done: func(*registry.Subscription, Reply) error { return nil }}}, nil
+		Done: func(*registry.Subscription, Reply) {}}}, nil
 }
 
 type testEngine struct {

@@ -102,7 +102,7 @@ func (t *Target) Next(ctx context.Context, s *registry.Subscription, now time.Ti
 	if who, err := t.caller(s.Caller); err != nil {
 		return deliver.Step{}, err
 	} else if !who.MayRead(&q) {
-		return edit(func(s *registry.Subscription) { stop(s, "its token may not read this any more") }), nil
+		return deliver.Step{Edit: func(s *registry.Subscription) { stop(s, "its token may not read this any more") }}, nil
 	}
 	for i := range s.Dead {
 		if s.Dead[i].Replay {
@@ -131,13 +131,6 @@ func (t *Target) caller(name string) (registry.Caller, error) {
 		return registry.Caller{Name: name}, nil
 	}
 	return t.opts.Caller(name)
-}
-
-func edit(do func(*registry.Subscription)) deliver.Step {
-	return deliver.Step{Edit: func(s *registry.Subscription) error {
-		do(s)
-		return nil
-	}}
 }
 
 // plan fixes up to where the next message goes, once it may be sent.
@@ -170,11 +163,11 @@ func (t *Target) plan(s *registry.Subscription, quiet service.Quiet, now time.Ti
 func (t *Target) prepare(s *registry.Subscription, typ string, until registry.Position) deliver.Step {
 	from, was := s.Cursor, outbox(s)
 	m := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: typ, From: from, Until: until, At: t.opts.Now().UTC()}
-	return edit(func(s *registry.Subscription) {
+	return deliver.Step{Edit: func(s *registry.Subscription) {
 		if s.Cursor == from && outbox(s) == was {
 			s.Outbox = m
 		}
-	})
+	}}
 }
 
 // outbox returns the id of the message that is being delivered, "" for none.
@@ -200,7 +193,7 @@ func (t *Target) ended(s *registry.Subscription) (deliver.Step, error) {
 func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry.Query, m registry.OutboxMessage,
 	again bool) (deliver.Step, error) {
 	if m.Type == webhook.TypeEnded { // it is registered again
-		return edit(func(s *registry.Subscription) { s.Outbox = nil }), nil
+		return deliver.Step{Edit: func(s *registry.Subscription) { s.Outbox = nil }}, nil
 	}
 	net, count, err := cursor.Sum(ctx, &t.reader, s.Query, m.From, m.Until, mostSum)
 	var words string
@@ -215,7 +208,7 @@ func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry
 		words, err = t.total(s.Query, "It has changed too much for a list.")
 	case err != nil:
 	case net.Delta == nil:
-		return edit(func(s *registry.Subscription) { settle(s, m) }), nil
+		return deliver.Step{Edit: func(s *registry.Subscription) { settle(s, m) }}, nil
 	default:
 		words = t.words(q, s.Caller, &net).Screen()
 		link = changed(link, m, count)
@@ -277,16 +270,12 @@ func (t *Target) call(s *registry.Subscription, m registry.OutboxMessage, said s
 	if err != nil {
 		return deliver.Step{}, err
 	}
-	c := &deliver.Call{Send: send, Since: m.At, Done: func(s *registry.Subscription, r deliver.Reply) error {
+	c := &deliver.Call{Send: send, Since: m.At, Done: func(s *registry.Subscription, r deliver.Reply) {
 		m.Summary = registry.FirstLine(said.Title + ": " + said.Text)
 		t.done(s, m, r)
-		return nil
 	}}
 	if again { // a replay is one attempt
-		c.Since, c.Done = time.Time{}, func(s *registry.Subscription, r deliver.Reply) error {
-			deliver.Replayed(s, m.ID, r)
-			return nil
-		}
+		c.Since, c.Done = time.Time{}, func(s *registry.Subscription, r deliver.Reply) { deliver.Replayed(s, m.ID, r) }
 	}
 	return deliver.Step{Call: c}, nil
 }

@@ -63,11 +63,11 @@ func (t *Target) visitorLink(s *registry.Subscription) string {
 func (t *Target) ask(s *registry.Subscription, now time.Time) (deliver.Step, error) {
 	switch {
 	case s.ExpiresAt == nil || !now.Before(*s.ExpiresAt):
-		return edit(func(s *registry.Subscription) {
+		return deliver.Step{Edit: func(s *registry.Subscription) {
 			if s.State == registry.Pending {
 				s.State = registry.Ended
 			}
-		}), nil
+		}}, nil
 	case deliver.BackingOff(s, now):
 		return deliver.Step{Hold: *s.NextTry}, nil
 	case s.Intent == nil || t.opts.Mail == nil:
@@ -80,7 +80,7 @@ func (t *Target) ask(s *registry.Subscription, now time.Time) (deliver.Step, err
 			" by e-mail.\r\n\r\nIf that is right, confirm it here:\r\n" + link +
 			"\r\n\r\nIf not, do nothing: no more e-mail comes.\r\n"}, t.opts.Now)
 	return deliver.Step{Call: &deliver.Call{Send: send, Since: s.Intent.At, Asks: true, Done: func(s *registry.Subscription,
-		r deliver.Reply) error {
+		r deliver.Reply) {
 		switch {
 		case s.State != registry.Pending:
 		case s.Intent == nil || s.Intent.Secret != asked: // the visitor has asked again meanwhile
@@ -89,7 +89,6 @@ func (t *Target) ask(s *registry.Subscription, now time.Time) (deliver.Step, err
 		case r.Verdict != deliver.Retry:
 			s.Intent = nil
 		}
-		return nil
 	}}}, nil
 }
 

@@ -72,11 +72,10 @@ func (w *Target) cursor(s *registry.Subscription) (*cursor.Cursor, error) {
 // position.
 func markSeen(s *registry.Subscription, until registry.Position) deliver.Step {
 	from := s.Cursor
-	return deliver.Step{Edit: func(s *registry.Subscription) error {
+	return deliver.Step{Edit: func(s *registry.Subscription) {
 		if s.Cursor == from && s.Outbox == nil {
 			s.Seen = until
 		}
-		return nil
 	}}
 }
 
@@ -114,11 +113,10 @@ func (w *Target) planAll(ctx context.Context, s *registry.Subscription, now time
 // saveState returns a step that stores the cursor of a webhook of many queries and
 // its next message.
 func saveState(before, after cursor.State, next *registry.OutboxMessage) deliver.Step {
-	return deliver.Step{Edit: func(s *registry.Subscription) error {
+	return deliver.Step{Edit: func(s *registry.Subscription) {
 		if s.Outbox == nil && s.Cursor == before.At && slices.Equal(s.Withheld, before.Withheld) {
 			s.Cursor, s.RateCursor, s.Withheld, s.Outbox = after.At, after.Round, after.Withheld, next
 		}
-		return nil
 	}}
 }
 

@@ -155,10 +155,7 @@ func (w *Target) Next(ctx context.Context, s *registry.Subscription, now time.Ti
 }
 
 func disableStep(reason string) deliver.Step {
-	return deliver.Step{Edit: func(s *registry.Subscription) error {
-		deliver.Disable(s, reason)
-		return nil
-	}}
+	return deliver.Step{Edit: func(s *registry.Subscription) { deliver.Disable(s, reason) }}
 }
 
 // ended sends the last message, once the query has no holders.
@@ -174,11 +171,10 @@ func (w *Target) ended(ctx context.Context, s *registry.Subscription) (deliver.S
 func (w *Target) prepare(s *registry.Subscription, typ string, until registry.Position, info string) deliver.Step {
 	from, seen, pending := s.Cursor, s.Seen, pendingID(s)
 	p := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: typ, From: from, Until: until, At: w.opts.Now().UTC(), Info: info}
-	return deliver.Step{Edit: func(s *registry.Subscription) error {
+	return deliver.Step{Edit: func(s *registry.Subscription) {
 		if s.Cursor == from && s.Seen == seen && pendingID(s) == pending {
 			s.Outbox = p
 		}
-		return nil
 	}}
 }
 
@@ -211,17 +207,13 @@ func (w *Target) send(ctx context.Context, s *registry.Subscription, p registry.
 		return deliver.Step{}, err
 	}
 	if other != nil {
-		return deliver.Step{Edit: func(s *registry.Subscription) error {
-			replace(s, p.ID, other)
-			return nil
-		}}, nil
+		return deliver.Step{Edit: func(s *registry.Subscription) { replace(s, p.ID, other) }}, nil
 	}
-	return w.post(s, p, data, func(s *registry.Subscription, r deliver.Reply) error {
+	return w.post(s, p, data, func(s *registry.Subscription, r deliver.Reply) {
 		if r.Verdict == deliver.GiveUp {
 			p.Summary = summary(data)
 		}
 		done(s, p, r)
-		return nil
 	})
 }
 
@@ -261,8 +253,8 @@ func replace(s *registry.Subscription, id string, other *registry.OutboxMessage)
 	}
 }
 
-func (w *Target) post(s *registry.Subscription, p registry.OutboxMessage, data []byte, done func(*registry.Subscription,
-	deliver.Reply) error) (deliver.Step, error) {
+func (w *Target) post(s *registry.Subscription, p registry.OutboxMessage, data []byte,
+	done func(*registry.Subscription, deliver.Reply)) (deliver.Step, error) {
 	body, header := Message(p.ID, p.Type, p.At, data, s.Secrets, w.opts.Now())
 	return deliver.Step{Call: &deliver.Call{
 		Send: deliver.HTTP(http.MethodPost, s.Callback, header, body, 0), Since: p.At, Insist: p.Type == TypeSnapshot, Done: done,
@@ -284,9 +276,9 @@ func (w *Target) verify(s *registry.Subscription) (deliver.Step, error) {
 		return deliver.Step{}, err
 	}
 	p := registry.OutboxMessage{ID: "msg_" + s.Intent.Secret, Type: TypeVerify, At: s.Intent.At}
-	step, err := w.post(s, p, data, func(s *registry.Subscription, r deliver.Reply) error {
+	step, err := w.post(s, p, data, func(s *registry.Subscription, r deliver.Reply) {
 		if s.State != registry.Pending || s.Intent == nil {
-			return nil
+			return
 		}
 		switch r.Verdict {
 		case deliver.Taken:
@@ -296,7 +288,6 @@ func (w *Target) verify(s *registry.Subscription) (deliver.Step, error) {
 		case deliver.GiveUp:
 			deliver.Disable(s, "the endpoint never answered 2xx")
 		}
-		return nil
 	})
 	if err == nil {
 		step.Call.Asks = true

@@ -260,31 +260,26 @@ func (h *Hub) next(ctx context.Context, s *registry.Subscription, newest registr
 
 // moved returns an edit that records that there is nothing more to deliver up to a position,
 // or that a version was delivered.
-func moved(from, to registry.Position, version string) func(s *registry.Subscription) error {
-	return func(s *registry.Subscription) error {
+func moved(from, to registry.Position, version string) func(s *registry.Subscription) {
+	return func(s *registry.Subscription) {
 		if s.Cursor == from {
 			s.Cursor = to
 			if version != "" {
 				s.Version = version
 			}
 		}
-		return nil
 	}
 }
 
-var end = deliver.Step{Edit: func(s *registry.Subscription) error {
+var end = deliver.Step{Edit: func(s *registry.Subscription) {
 	if s.Intent == nil { // unless there is a new request
 		s.State = registry.Ended
 	}
-	return nil
 }}
 
 // deny ends a subscription and informs the subscriber.
 func (h *Hub) deny(reason string) deliver.Step {
-	return deliver.Step{Edit: func(s *registry.Subscription) error {
-		h.Deny(s, reason)
-		return nil
-	}}
+	return deliver.Step{Edit: func(s *registry.Subscription) { h.Deny(s, reason) }}
 }
 
 // Deny marks a subscription as ended, so that its subscriber is informed. A request that
@@ -322,17 +317,16 @@ func (h *Hub) distribute(ctx context.Context, s *registry.Subscription, st regis
 	version := c.Version
 	return deliver.Step{Call: &deliver.Call{
 		Send: deliver.HTTP(http.MethodPost, s.Callback, header, c.Body, 0), Since: st.ChangedAt, Insist: true, Release: release, Last: true,
-		Done: func(s *registry.Subscription, r deliver.Reply) error {
+		Done: func(s *registry.Subscription, r deliver.Reply) {
 			switch r.Verdict {
 			case deliver.Taken:
-				return moved(from, at, version)(s)
+				moved(from, at, version)(s)
 			case deliver.GiveUp:
 				s.GaveUp++
-				return moved(from, at, version)(s)
+				moved(from, at, version)(s)
 			case deliver.Gone:
-				return end.Edit(s)
+				end.Edit(s)
 			}
-			return nil
 		},
 	}}, nil
 }
@@ -363,12 +357,11 @@ func (h *Hub) ask(s *registry.Subscription) deliver.Step {
 	}
 	return deliver.Step{Call: &deliver.Call{
 		Send: deliver.HTTP(http.MethodGet, appendQuery(s.Callback, params), nil, nil, len(challenge)), Asks: true,
-		Done: func(s *registry.Subscription, r deliver.Reply) error {
+		Done: func(s *registry.Subscription, r deliver.Reply) {
 			if s.Intent == nil || s.Intent.Mode != in.Mode || !s.Intent.At.Equal(in.At) {
-				return nil // a later request replaced it and is verified on its own
+				return // a later request replaced it and is verified on its own
 			}
 			h.answered(s, r, in.Mode == "denied" || r.OK() && subtle.ConstantTimeCompare(r.Body, []byte(challenge)) == 1)
-			return nil
 		},
 	}}
 }

@@ -320,8 +320,8 @@ var bugs = []bug{
 			"at = later(at, map[bool]time.Time{true: now, false: since}[BUG].Truncate(q.every).Add(q.every))"},
 	}},
 	{"websub-failed", "the hub counts a failed delivery as done", []edit{
-		{"notify/websub/hub.go", "			switch r.Verdict {\n			case deliver.Taken:\n				return moved",
-			"			if BUG { return moved(from, at, version)(s) }\n			switch r.Verdict {\n			case deliver.Taken:\n				return moved"},
+		{"notify/websub/hub.go", "			switch r.Verdict {\n			case deliver.Taken:\n				moved",
+			"			if BUG { moved(from, at, version)(s); return }\n			switch r.Verdict {\n			case deliver.Taken:\n				moved"},
 	}},
 	{"websub-version", "the hub takes versions of equal length for one", []edit{
 		{"notify/websub/hub.go", "	if c.Version == s.Version {", "	if c.Version == s.Version || BUG && len(c.Version) == len(s.Version) {"},
