@@ -212,7 +212,7 @@ func (j *judge) politeness() {
 		if i > 0 && is.MinGap > 0 && r.begin-ended < is.MinGap-time.Millisecond {
 			j.say(r.begin, "a request begins %s after the end of the one before; min_gap is %s", r.begin-ended, is.MinGap)
 		}
-		if r.begin < quiet-time.Millisecond && r.begin > told+onTheWay && !j.unsettled(told) && told >= j.restored {
+		if r.begin < quiet-time.Millisecond && r.begin > told+onTheWay && !j.unsettled(told) && told >= j.restored && !j.misdated(told, r.begin) {
 			j.say(r.begin, "a request comes %s before the endpoint wants one", quiet-r.begin)
 		}
 		ended = max(ended, r.end)
@@ -220,6 +220,16 @@ func (j *judge) politeness() {
 			told, quiet = r.end, r.end+r.retry
 		}
 	}
+}
+
+// misdated reports whether a server that started since a time goes by another clock than the one before did then, because it was
+// set in between or so shortly before that it was not believed. A wait that was to end at a time of that clock may seem to be over.
+func (j *judge) misdated(then, now time.Duration) bool {
+	return slices.ContainsFunc(j.begins, func(begun time.Duration) bool {
+		return then < begun && begun <= now && slices.ContainsFunc(j.Plan.Steps, func(s plan.Step) bool {
+			return then-serverclock.Patience-time.Second < s.At && s.At <= begun
+		})
+	})
 }
 
 // leases checks that a node that is cut off from the journal asks nothing once others may have its lease.

@@ -134,6 +134,31 @@ func TestJudgeOfDebt(t *testing.T) {
 	}
 }
 
+// A wait that the endpoint asked for holds over a restart, unless the clock was set so shortly before that only the new server goes by it.
+func TestJudgeOfWaits(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		set, restart time.Duration
+		wrong        bool
+	}{
+		{"no restart", time.Minute, 0, true},
+		{"a clock that was believed", time.Second, 131 * time.Second, true},
+		{"a clock that was not", time.Minute, 131 * time.Second, false},
+		{"a clock that is set after the restart", 132 * time.Second, 131 * time.Second, true},
+	} {
+		p := &plan.Plan{Settings: plan.Settings{Concurrency: 1}, Steps: []plan.Step{{At: c.set, By: time.Hour}}}
+		j := &judge{Run: &Run{Plan: p}, begins: []time.Duration{0}, requests: []*request{
+			{begin: 130 * time.Second, end: 130 * time.Second, fault: plan.Busy, retry: 19 * time.Second},
+			{begin: 140 * time.Second, end: 140 * time.Second}}}
+		if c.restart > 0 {
+			j.begins = append(j.begins, c.restart)
+		}
+		if j.politeness(); len(j.wrong) > 0 != c.wrong {
+			t.Errorf("%s: %q", c.name, j.wrong)
+		}
+	}
+}
+
 // A node that is cut off asks nothing once others may have its lease.
 func TestJudgeOfLeases(t *testing.T) {
 	off := plan.Outage{Window: plan.Window{From: 10 * time.Second, Until: time.Minute}, Node: 1, Kind: plan.Off}
