@@ -26,9 +26,10 @@ func alertViewOf(id string, a registry.Alert) api.Alert {
 	return api.Alert{Alert: id, State: a.State, Labels: filled(a.Labels), Summary: a.Summary, Since: a.Since.UTC(), FiredAt: a.FiredAt}
 }
 
+// ruleEvents shows events, the newest first.
 func ruleEvents(list []registry.RuleEvent) []api.RuleEvent {
 	views := make([]api.RuleEvent, 0, len(list))
-	for _, e := range list {
+	for _, e := range slices.Backward(list) {
 		views = append(views, api.RuleEvent{Time: e.Time.UTC(), State: e.State, Labels: filled(e.Labels), Summary: e.Summary,
 			Seq: e.Seq, Since: e.Since.UTC()})
 	}
@@ -67,7 +68,6 @@ func (c ruleAPI) answer(status int, r registry.ListedRule, before []registry.Rec
 		return err
 	}
 	v.Alerts, v.History = alertViews(list), ruleEvents(r.State.Events)
-	slices.Reverse(v.History)
 	c.w.Header().Set("ETag", RuleTag(r))
 	return c.json(status, v)
 }
@@ -260,7 +260,6 @@ func (c ruleAPI) try() error {
 	for _, a := range t.Active {
 		v.Alerts = append(v.Alerts, alertViewOf("", a))
 	}
-	slices.Reverse(v.History)
 	return c.json(http.StatusOK, v)
 }
 
