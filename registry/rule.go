@@ -24,7 +24,7 @@ type RuleSettings struct {
 	When          string            `json:"when"`
 	For           Duration          `json:"for,omitempty"`
 	KeepFiringFor Duration          `json:"keep_firing_for,omitempty"`
-	Labels        map[string]string `json:"labels,omitempty"` // nil: see notify/rule
+	Labels        map[string]string `json:"labels,omitzero"` // nil, which an empty map is not: see notify/rule
 	Summary       string            `json:"summary,omitempty"`
 	To            []Receiver        `json:"to,omitempty"`
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/service"
@@ -288,6 +289,32 @@ func TestRuleEdits(t *testing.T) {
 		try(secrets["two"]).problem(404, "not-found")
 		try(secrets["eye"]).problem(403, "forbidden")
 		try("wrong").problem(401, "unauthorized")
+	}
+}
+
+// A rule without labels keeps having none, and its one alert, when something else is edited.
+func TestRuleWithoutLabels(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText, `"name":"rows"`)
+	const row = `{"s":{"type":"literal","value":%q},"v":{"type":"literal","value":"5"}}`
+	result, err := diff.DecodeJSON(fmt.Appendf(nil, `{"head":{"vars":["s","v"]},"results":{"bindings":[`+row+`,`+row+`]}}`, "a", "b"),
+		diff.Select, diff.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.m.publish(id, result)
+	v := w.post("/v1/rules", `{"name":"r","query":"rows","when":"?v > 1","labels":{}}`).status(201).json()
+	if v["firing"] != 1.0 {
+		t.Errorf("%v alerts", v["firing"])
+	}
+	for _, c := range []struct {
+		patch         string
+		firing, fired float64
+	}{{`{"summary":"x"}`, 1, 1}, {`{"labels":{"s":"?s"}}`, 2, 3}, {`{"labels":{"s":null}}`, 1, 4}, {`{"labels":null}`, 2, 6}} {
+		v := w.do("PATCH", "/v1/rules/r", c.patch, "Content-Type: application/merge-patch+json").status(200).json()
+		if v["firing"] != c.firing || v["fired"] != c.fired {
+			t.Errorf("%s: %v alerts, %v have fired; labels %v", c.patch, v["firing"], v["fired"], v["labels"])
+		}
 	}
 }
 

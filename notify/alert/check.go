@@ -77,7 +77,7 @@ func CheckStored(r *registry.Rule, form diff.Form) error {
 			return registry.BadSetting(pointer+"/secret", "the secret of the %s is missing", to.Kind)
 		}
 	}
-	_, err := compileStored(r.RuleSettings, form, 1)
+	_, err := compileStored(&r.RuleSettings, form, 1)
 	return err
 }
 

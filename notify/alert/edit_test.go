@@ -212,3 +212,22 @@ func TestHistoryKeepsLabels(t *testing.T) {
 	r.start()
 	check()
 }
+
+// A rule without labels that an earlier version has stored is known to have none, so an edit gives it none.
+func TestStoredWithoutLabels(t *testing.T) {
+	r := newRig(t)
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=11", "b=12")
+	v := r.create(registry.RuleSettings{Name: "old", Query: q, When: "?value > 10", Labels: map[string]string{}})
+	v.Rule.Labels = nil
+	if err := r.db.Rules.EditRules(&registry.RuleEdit{Put: []registry.Rule{v.Rule}}); err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	r.start()
+	s := r.rule("old").RuleSettings
+	s.Summary = "x"
+	if v, err := r.Replace(t.Context(), app, v.ID, s); err != nil || v.Firing != 1 || v.State.Fired != 1 {
+		t.Errorf("%d alerts, %d have fired: %v", v.Firing, v.State.Fired, err)
+	}
+}

@@ -88,7 +88,7 @@ func (o *Options) load(r registry.StoredRule) *entry {
 		form = q.Form
 	}
 	if err == nil || errors.Is(err, registry.ErrNotFound) {
-		x.program, err = compileStored(r.RuleSettings, form, o.Rows)
+		x.program, err = compileStored(&x.RuleSettings, form, o.Rows)
 	}
 	if err != nil {
 		x.broken = err.Error()
@@ -99,12 +99,12 @@ func (o *Options) load(r registry.StoredRule) *entry {
 	return x
 }
 
-// compileStored compiles settings whose labels are complete.
-func compileStored(r registry.RuleSettings, form diff.Form, rows int) (*rule.Program, error) {
+// compileStored compiles settings whose labels are complete. Earlier versions stored no map without labels.
+func compileStored(r *registry.RuleSettings, form diff.Form, rows int) (*rule.Program, error) {
 	if r.Labels == nil {
 		r.Labels = map[string]string{}
 	}
-	return rule.Compile(r, form, nil, rows)
+	return rule.Compile(*r, form, nil, rows)
 }
 
 // replace puts a rule into memory in place of another one. Either may be nil. The caller holds mu.

@@ -290,6 +290,9 @@ func (v ruleHandler) act() error {
 		return err
 	}
 	web.UnmaskReceivers(&s, old.RuleSettings)
+	if editing && s.Labels == nil && len(old.Labels) == 0 { // the form shows none in the same way as those by default
+		s.Labels = old.Labels
+	}
 	switch f.Get("do") {
 	case "try":
 		t, err := v.try(s)
