@@ -156,7 +156,7 @@ func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMes
 				s.Batch = 0
 			}
 		case r.Verdict == deliver.Gone:
-			s.State, s.Reason, s.NextTry = registry.Disabled, deliver.GoneReason(r), nil
+			deliver.Disable(s, deliver.GoneReason(r))
 		case k.together && len(list) > 1 && r.Refused(): // one of them is refused: it is searched for in halves
 			s.Batch, s.Refusals, s.NextTry = len(list)/2, 0, nil
 		case r.Verdict == deliver.GiveUp && r.Refused():
