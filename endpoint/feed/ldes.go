@@ -60,6 +60,10 @@ type ldesCursor struct {
 	// Things are the hashes of the entities of members, and Parts those of the subjects within the members of others.
 	Things hashes `json:"things,omitempty"`
 	Parts  hashes `json:"parts,omitempty"`
+	// First means that the first walk has not ended: members older than Since are no events, none is if that is zero.
+	First  bool      `json:"first,omitempty"`
+	Short  bool      `json:"short,omitempty"` // in the first walk: the publisher removes members that are old
+	Oldest time.Time `json:"oldest,omitzero"` // of the members of the first walk
 }
 
 // hashes are 64-bit numbers, packed: a cursor is written often.
@@ -110,7 +114,7 @@ type page struct {
 }
 
 func (l *ldes) Follow(ctx context.Context, cursor string, take func(feed.Batch) error) error {
-	w := &walk{ldes: l, take: take, first: cursor == "", ldesCursor: ldesCursor{Pages: map[string]*page{l.url: {}}}}
+	w := &walk{ldes: l, take: take, ldesCursor: ldesCursor{Pages: map[string]*page{l.url: {}}, First: cursor == ""}}
 	if cursor != "" {
 		if err := json.Unmarshal([]byte(cursor), &w.ldesCursor); err != nil || w.Pages == nil {
 			return fmt.Errorf("the cursor %.100q cannot be read", cursor)
@@ -136,15 +140,11 @@ func (l *ldes) Follow(ctx context.Context, cursor string, take func(feed.Batch) 
 type walk struct {
 	*ldes
 	ldesCursor
-	take  func(feed.Batch) error
-	head  time.Time // when the last walk began
-	next  string    // the immutable page that is looked at again
-	first bool      // nothing was read before: older members than Since are no events, none if it is zero
+	take func(feed.Batch) error
+	head time.Time // when the last walk began
+	next string    // the immutable page that is looked at again
 
 	things, parts map[uint64]bool // as in the cursor
-
-	short  bool      // the publisher removes members that are old
-	oldest time.Time // of the members of the first walk
 
 	batch   feed.Batch // of the pages that were read, because each delivery has the whole cursor
 	triples int
@@ -177,13 +177,13 @@ func (w *walk) all(ctx context.Context) error {
 	if err := w.deliver(); err != nil {
 		return err
 	}
-	if w.first { // members that came during the walk are no events, or are told by the next one
-		w.head, w.first = time.Now().UTC(), false
-		b := feed.Batch{More: true}
-		if w.short && !w.Since.IsZero() && w.oldest.After(w.Since) {
+	if w.First { // members that came during the walk are no events, or are told by the next one
+		b := feed.Batch{More: true, Partial: true}
+		if w.Short && !w.Since.IsZero() && w.Oldest.After(w.Since) {
 			b.Gap = fmt.Sprintf("since: the stream has nothing before %s, because it keeps no older members: set since to a later time, "+
-				"or leave it out", clock(w.oldest))
+				"or leave it out", clock(w.Oldest))
 		}
+		w.head, w.First, w.Short, w.Oldest = time.Now().UTC(), false, false, time.Time{}
 		return w.hand(b)
 	}
 	w.head = asked
@@ -209,7 +209,7 @@ func (w *walk) add(b feed.Batch) error {
 		w.triples += len(b.Events[i].Added)
 	}
 	w.batch.Events = append(w.batch.Events, b.Events...)
-	if !w.first || !w.Since.IsZero() {
+	if !w.First || !w.Since.IsZero() {
 		w.batch.Gap = cmp.Or(w.batch.Gap, b.Gap)
 	}
 	if w.triples > mostBatch || len(w.batch.Events) > mostTogether || w.batch.Gap != "" {
@@ -225,7 +225,7 @@ func (w *walk) deliver() error {
 	if len(b.Events) == 0 && b.Gap == "" {
 		return nil
 	}
-	b.More = true
+	b.More, b.Partial = true, w.First
 	return w.hand(b)
 }
 
@@ -289,7 +289,7 @@ func (w *walk) read(p *page, at string, text []byte, header http.Header) error {
 	p.Digest = digest
 	p.Immutable = strings.Contains(header.Get("Cache-Control"), "immutable") || g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
 	w.About.learn(g)
-	w.short = w.short || len(g.objects("", ldesSpace+"retentionPolicy>")) > 0
+	w.Short = w.First && (w.Short || len(g.objects("", ldesSpace+"retentionPolicy>")) > 0)
 	b.Events = w.members(g, p)
 	if err := w.link(g, at); err != nil {
 		return err
@@ -363,10 +363,10 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 		}
 		w.note(list, m, first(g.objects(m, w.About.VersionOf)))
 		at := parseTime(first(g.objects(m, w.About.Timestamp)))
-		if w.first && !at.IsZero() && (w.oldest.IsZero() || at.Before(w.oldest)) {
-			w.oldest = at
+		if w.First && !at.IsZero() && (w.Oldest.IsZero() || at.Before(w.Oldest)) {
+			w.Oldest = at
 		}
-		if slices.Contains(before, hash) || w.first && (w.Since.IsZero() || !at.IsZero() && at.Before(w.Since)) {
+		if slices.Contains(before, hash) || w.First && (w.Since.IsZero() || !at.IsZero() && at.Before(w.Since)) {
 			continue
 		}
 		entity := first(g.objects(m, w.About.VersionOf))

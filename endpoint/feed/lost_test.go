@@ -21,7 +21,9 @@ var provedCity = registry.Endpoint{Name: "city", URL: "http://a/", Feed: "wd", P
 func viewOf(f proof.Feed) *proof.View {
 	f.Members, f.Silence = map[string]uint64{"city": 1}, proof.DefaultSilence
 	v := proof.NewView(provedCity, f, 1, proof.Endpoint{}, time.Now())
-	v.Tell(10)
+	if v.Tell(20); v.Untrusted() { // else nothing would be proved, whatever the feed tells
+		panic("the endpoint is not believed")
+	}
 	return v
 }
 
@@ -174,6 +176,52 @@ func TestFirstWalk(t *testing.T) {
 	b, err := caughtUp(t, Definition{Kind: LDES, URL: s.URL + "/p"}, "")
 	if len(b.Events) == 0 && b.Head.Time.Before(published) {
 		t.Errorf("no event, and the head %v is before the member came %v: %v", b.Head.Time, published, err)
+	}
+}
+
+// A member that comes during the first walk may be older than since by its own date, and is no event then. So
+// nothing is proved by an answer from before the end of that walk, also if it is interrupted.
+func TestOldMemberOfTheFirstWalk(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		var told time.Time
+		ns := 0
+		s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/turtle")
+			self, b := "http://"+r.Host+"/a", "http://"+r.Host+"/b"
+			if r.URL.Path == "/a" {
+				fmt.Fprintf(w, aStream+`<http://x/m0> <http://x/at> "2026-02-01T00:00:00Z" . <%s> tree:relation [ tree:node <%s> ] .`, 0, 0, self, b)
+				return
+			}
+			if ns++; ns == 1 {
+				time.Sleep(200 * time.Millisecond)
+				told = time.Now().UTC() // the position of the endpoint, with which a query is answered
+				time.Sleep(200 * time.Millisecond)
+			}
+			if fails && ns == 1 {
+				http.Error(w, "no", 500)
+				return
+			}
+			fmt.Fprint(w, `<http://x/c> <https://w3id.org/tree#member> <http://x/n> . <http://x/n> <http://x/of> <http://x/f> ; `+
+				`<http://x/at> "2020-01-01T00:00:00Z" .`) // came after that
+		})
+		d := Definition{Kind: LDES, URL: s.URL + "/a", Since: begin, Every: registry.Duration(20 * time.Millisecond)}
+		var f proof.Feed
+		if fails {
+			takeAll(t, d, &f, 1)
+		}
+		takeAll(t, d, &f, 2)
+		touch := proof.Touch{Feed: "wd", Reached: Place{Time: begin}}
+		v := viewOf(f)
+		b := v.Told(Place{Time: told})
+		b.Answered = told
+		if f.Events != 1 || v.Holds(touch, b) {
+			t.Errorf("fails %v: %d events, and proved without the member that came during the first walk: %+v", fails, f.Events,
+				v.Proof(touch, b, ""))
+		}
+		b = v.Told(Place{Time: f.Base.Time})
+		if b.Answered = told; !v.Holds(touch, b) {
+			t.Errorf("fails %v: an answer from the end of the first walk is not proved: %+v", fails, v.Proof(touch, b, ""))
+		}
 	}
 }
 

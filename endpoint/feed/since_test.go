@@ -50,7 +50,22 @@ func TestSinceBeforeRetention(t *testing.T) {
 			t.Errorf("%s: %d events, gap %q, %v", name, len(b.Events), b.Gap, err)
 		}
 	}
-	p := &pages{gone: map[string]bool{"/p": true}, text: map[string]string{"/s": "</s> tree:relation [ tree:node </p> ] .\n"}}
+	const linked = policy + "</s> tree:relation [ tree:node </b> ] .\n"
+	p := &pages{gone: map[string]bool{}, text: map[string]string{"/s": linked + member(1, ""), "/b": "<bad"}}
+	d := Definition{Kind: LDES, URL: p.serve(t).URL + "/s", Since: begin.AddDate(-10, 0, 0), Every: registry.Duration(time.Millisecond)}
+	part, err := caughtUp(t, d, "")
+	if err == nil || len(part.Events) != 1 || part.Gap != "" {
+		t.Fatalf("a walk that is interrupted: %+v, %v", part, err)
+	}
+	p.text["/b"] = ""
+	rest, err := caughtUp(t, d, part.Cursor)
+	if err != nil || !strings.HasPrefix(rest.Gap, "since: the stream has nothing before 20") || len(rest.Events) > 0 {
+		t.Errorf("the rest of the walk: %d events, gap %q, %v", len(rest.Events), rest.Gap, err)
+	}
+	if rest, err = caughtUp(t, d, rest.Cursor); err != nil || rest.Gap != "" {
+		t.Errorf("the next walk: gap %q, %v", rest.Gap, err)
+	}
+	p = &pages{gone: map[string]bool{"/p": true}, text: map[string]string{"/s": "</s> tree:relation [ tree:node </p> ] .\n"}}
 	b, err := caughtUp(t, Definition{Kind: LDES, URL: p.serve(t).URL + "/s", Since: begin, Every: registry.Duration(time.Millisecond)}, "")
 	if err != nil || !strings.Contains(b.Gap, "/p was removed before it was read") {
 		t.Errorf("a page that is gone: gap %q, %v", b.Gap, err)

@@ -133,6 +133,9 @@ type Batch struct {
 	// Renumbered means that from this batch on, the numbers are those of other events. The publisher has restored the
 	// log from a backup, for example. It comes with a Gap.
 	Renumbered bool
+	// Partial means that events before Head, or before the last event of the batch, may have been left out, because the
+	// source begins with a part of them. That is no gap: what is known begins here.
+	Partial bool
 	// More means that later events may be waiting to be read, although Head is new.
 	More bool
 	// Duplicates counts events that the source left out because it had delivered them before.

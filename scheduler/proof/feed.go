@@ -102,7 +102,7 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 		f.Ahead = 0
 	}
 	if b.Gap != "" {
-		if f.Base != (feed.Place{}) {
+		if f.Base != (feed.Place{}) && !b.Partial {
 			f.Earlier = append(slices.Clone(f.Earlier), Stretch{f.Base, f.Next()})
 			f.Earlier = f.Earlier[max(0, len(f.Earlier)-maxEarlier):]
 		}
@@ -130,6 +130,9 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 	}
 	if b.Head != (feed.Place{}) {
 		f.advance(b.Head)
+	}
+	if b.Partial {
+		f.Base = f.Head
 	}
 	if b.Gap != "" { // what is missing may be anything until now
 		f.Base = f.Next()
