@@ -53,6 +53,7 @@ func (s *changesets) Follow(ctx context.Context, cursor string, take func(feed.B
 		if err != nil {
 			return err
 		}
+		asked = asked.Add(-p.client.age)
 		gap := ""
 		if read := next.before(); last.Before(read) {
 			if begun {

@@ -165,6 +165,7 @@ type client struct {
 	http    http.Client
 	agent   string
 	headers map[string]string
+	age     time.Duration // of the last answer, which may come from a cache
 }
 
 func newClient(o Options) client {
@@ -202,10 +203,15 @@ func (c *client) get(ctx context.Context, at string, fields ...string) (*http.Re
 		r.Header.Set(name, value)
 	}
 	r.Header.Set("User-Agent", c.agent)
+	r.Header.Set("Cache-Control", "no-cache") // what a cache holds may lack the last events
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Set(fields[i], fields[i+1])
 	}
 	resp, err := c.http.Do(r)
+	if c.age = 0; err == nil { // not every cache obeys
+		n, _ := strconv.Atoi(resp.Header.Get("Age"))
+		c.age = time.Duration(max(n, 0)) * time.Second
+	}
 	if err != nil || resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNotModified {
 		return resp, err
 	}

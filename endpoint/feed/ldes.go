@@ -141,8 +141,9 @@ type walk struct {
 	*ldes
 	ldesCursor
 	take func(feed.Batch) error
-	head time.Time // when the last walk began
-	next string    // the immutable page that is looked at again
+	head time.Time     // when the last walk began
+	age  time.Duration // of the oldest answer of a walk
+	next string        // the immutable page that is looked at again
 
 	things, parts map[uint64]bool // as in the cursor
 
@@ -153,6 +154,7 @@ type walk struct {
 // all reads every page that may have changed, and the pages that these link.
 func (w *walk) all(ctx context.Context) error {
 	asked := time.Now().UTC()
+	w.age = 0
 	seen := map[string]bool{}
 	for {
 		todo := slices.DeleteFunc(slices.Sorted(maps.Keys(w.Pages)), func(at string) bool {
@@ -186,7 +188,7 @@ func (w *walk) all(ctx context.Context) error {
 		w.head, w.First, w.Short, w.Oldest = time.Now().UTC(), false, false, time.Time{}
 		return w.hand(b)
 	}
-	w.head = asked
+	w.head = asked.Add(-w.age)
 	return w.hand(feed.Batch{})
 }
 
@@ -247,6 +249,11 @@ func (w *walk) page(ctx context.Context, at string) error {
 		fields = append(fields, "If-None-Match", p.ETag)
 	}
 	resp, err := w.client.get(ctx, at, fields...)
+	defer func(age time.Duration) {
+		if !p.Immutable {
+			w.age = max(w.age, age)
+		}
+	}(w.client.age)
 	if gone(err) && at != w.url { // retention
 		full := p.Immutable
 		if *p = (page{Digest: 1, Gone: true}); !full {

@@ -27,6 +27,7 @@ type patchLog struct {
 	feed.Definition
 	client client
 	url    string
+	age    time.Duration // of the answers that say that there is no next patch
 }
 
 const (
@@ -64,6 +65,7 @@ func (l *patchLog) Follow(ctx context.Context, cursor string, take func(feed.Bat
 		for {
 			asked := time.Now().UTC()
 			b, err := l.next(ctx, &at)
+			asked = asked.Add(-l.age)
 			if err == nil && len(b.Events) == 0 {
 				b.Gap, b.Renumbered, err = l.verify(ctx, &at, beyond[rounds%len(beyond)])
 			}
@@ -88,6 +90,7 @@ func (l *patchLog) Follow(ctx context.Context, cursor string, take func(feed.Bat
 
 // next reads the patch after at, which it moves there. The batch has no event if there is none.
 func (l *patchLog) next(ctx context.Context, at *patchCursor) (b feed.Batch, err error) {
+	l.age = 0
 	for version := at.Version + 1; version <= at.Version+1+leftOut; version++ {
 		p, err := l.patch(ctx, version)
 		long := errors.Is(err, errLong)
@@ -96,6 +99,7 @@ func (l *patchLog) next(ctx context.Context, at *patchCursor) (b feed.Batch, err
 		}
 		switch {
 		case gone(err):
+			l.age = max(l.age, l.client.age)
 			continue
 		case err == nil && p.id == "":
 			err = fmt.Errorf("the patch of version %d: %w, and does not begin with a row H id", version, errLong)

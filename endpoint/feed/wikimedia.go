@@ -150,7 +150,7 @@ func (r *reading) connection(ctx context.Context) (again bool, err error) {
 	idle := cmp.Or(time.Duration(r.Silence), silence)
 	watch := time.AfterFunc(idle, func() { cancel(errSilent) })
 	defer watch.Stop()
-	at, fields := r.url, []string{"Accept", "text/event-stream", "Cache-Control", "no-cache", "Accept-Encoding", "identity"}
+	at, fields := r.url, []string{"Accept", "text/event-stream", "Accept-Encoding", "identity"}
 	r.now, r.confirmed, r.partial, r.skipped = r.done.copy(), map[string]bool{}, map[string]*change{}, map[string]int64{}
 	r.batch, r.triples = feed.Batch{Duplicates: r.batch.Duplicates}, 0
 	r.before, r.obeyed = maps.Clone(r.done.Seen), len(r.now.ID) == 0
