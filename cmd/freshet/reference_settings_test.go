@@ -200,8 +200,8 @@ var feedSettings = []described{
 		[]string{"2026-01-01T00:00:00Z"}, []string{"2999-01-01T00:00:00Z", "soon"}},
 	{"every", "", "from 0s; 0s is the default of the kind", "How often a feed without a connection is asked.", []string{"0s", "1m"},
 		[]string{"-1s"}},
-	{"silence", "", "from 0s; 0s is the default of the kind", "How long it may send nothing and still be believed.",
-		[]string{"0s", "10m"}, []string{"-1s"}},
+	{"silence", "", "from 0s; 0s is the default of the kind; at least twice `every`, where the feed has no connection",
+		"How long it may send nothing and still be believed.", []string{"0s", "2m", "10m"}, []string{"-1s", "1m59s"}},
 }
 
 // leaves lists the settings of a configuration type with their types and defaults, in

@@ -1,7 +1,6 @@
 package feed
 
 import (
-	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -47,7 +46,7 @@ func (s *changesets) Follow(ctx context.Context, cursor string, take func(feed.B
 	if !begun {
 		early = ": set since to a later time, or leave it out to begin now"
 	}
-	return poll(ctx, cmp.Or(time.Duration(s.Every), changesetsEvery), func() error {
+	return poll(ctx, s.Interval(), func() error {
 		asked := time.Now().UTC()
 		last, err := p.Last(ctx)
 		if err != nil {
@@ -170,10 +169,7 @@ type Publication struct {
 	missing int // numbers in a row without files
 }
 
-const (
-	changesetsEvery = 10 * time.Second
-	mostCleared     = 1000 // subjects of an event
-)
+const mostCleared = 1000 // subjects of an event
 
 const (
 	maxChangesetSize = 1 << 30 // bytes of one uncompressed file

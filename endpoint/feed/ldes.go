@@ -36,7 +36,6 @@ type ldes struct {
 }
 
 const (
-	pagesEvery   = time.Minute
 	longestEvery = 240 // seconds that a stream may ask for: a feed that is asked more seldom counts as silent
 	betweenPages = 20 * time.Millisecond
 	mostPages    = 10_000
@@ -129,7 +128,10 @@ func (l *ldes) Follow(ctx context.Context, cursor string, take func(feed.Batch) 
 		if err := w.all(ctx); err != nil {
 			return err
 		}
-		every := cmp.Or(time.Duration(l.Every), time.Duration(w.About.Every)*time.Second, pagesEvery)
+		every := l.Interval()
+		if w.About.Every > 0 && l.Every == 0 {
+			every = min(time.Duration(w.About.Every)*time.Second, cmp.Or(time.Duration(l.Silence)/2, longestEvery*time.Second))
+		}
 		if err := sleep(ctx, every); err != nil {
 			return err
 		}

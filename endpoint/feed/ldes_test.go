@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/endpoint/feed"
+	"github.com/freshet/freshet/registry"
 	. "github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/registry/sparql"
+	"github.com/freshet/freshet/scheduler/proof"
 )
 
 // Every member of the real streams is read once, whatever the relations of their pages are.
@@ -316,5 +318,12 @@ func TestPollingInterval(t *testing.T) {
 	}
 	if !strings.Contains(b.Cursor, `"every":240`) {
 		t.Errorf("the cursor is %s", b.Cursor)
+	}
+	// A feed that may be silent for less than that is asked more often, so that it is believed in between.
+	var f proof.Feed
+	began := time.Now()
+	takeAll(t, Definition{Kind: LDES, URL: s.URL + "/s", Silence: registry.Duration(time.Second)}, &f, 3)
+	if time.Since(began) > 5*time.Second {
+		t.Error("it is asked every 240 seconds")
 	}
 }

@@ -2,7 +2,6 @@ package feed
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,9 +30,8 @@ type patchLog struct {
 }
 
 const (
-	patchesEvery = 10 * time.Second
-	leftOut      = 3       // versions in a row that may be missing in a log
-	farthest     = 1 << 20 // versions after which a patch is looked for where the first ones are gone
+	leftOut  = 3       // versions in a row that may be missing in a log
+	farthest = 1 << 20 // versions after which a patch is looked for where the first ones are gone
 )
 
 // beyond says how far behind the last patch a later one is looked for, one version in each round: a log may
@@ -60,7 +58,7 @@ func (l *patchLog) Follow(ctx context.Context, cursor string, take func(feed.Bat
 		at = newest
 	}
 	rounds := 0
-	return poll(ctx, cmp.Or(time.Duration(l.Every), patchesEvery), func() error {
+	return poll(ctx, l.Interval(), func() error {
 		rounds++
 		for {
 			asked := time.Now().UTC()

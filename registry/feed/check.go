@@ -57,6 +57,9 @@ func (d Definition) Check(contact string, now time.Time) error {
 		return bad("every", "it cannot be negative; leave it out for the default of the kind")
 	case d.Silence < 0:
 		return bad("silence", "it cannot be negative; leave it out for the default of the kind")
+	case d.Silence > 0 && time.Duration(d.Silence) < 2*d.Interval():
+		return bad("silence", "the feed is asked every %s and would count as silent in between: set %s or more, set every to less, or leave "+
+			"silence out", d.Interval(), 2*d.Interval())
 	}
 	return nil
 }

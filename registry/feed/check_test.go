@@ -35,6 +35,12 @@ func TestCheck(t *testing.T) {
 		{"headers", "leave them out", func(d *Definition) { d.Kind, d.URL, d.Headers = Deltas, "", map[string]string{"X": "a"} }},
 		{"every", "negative", func(d *Definition) { d.Every = -1 }},
 		{"silence", "negative", func(d *Definition) { d.Silence = -1 }},
+		{"silence", "asked every 1m0s and would count as silent in between: set 2m0s or more", func(d *Definition) {
+			d.Kind, d.Silence = LDES, registry.Duration(2*time.Minute-1)
+		}},
+		{"silence", "set 10m0s or more, set every to less", func(d *Definition) {
+			d.Kind, d.Every, d.Silence = RDFPatch, registry.Duration(5*time.Minute), registry.Duration(time.Minute)
+		}},
 	} {
 		d := good
 		c.edit(&d)
@@ -50,6 +56,8 @@ func TestCheck(t *testing.T) {
 		{Name: "l", Kind: LDES, URL: "http://127.0.0.1:1/"},
 		{Name: "w", Kind: Wikimedia, URL: "http://localhost:1/"},
 		{Name: "p", Kind: RDFPatch, URL: "http://store/log"},
+		{Name: "s", Kind: RDFPatch, URL: "http://store/log", Silence: registry.Duration(20 * time.Second)},
+		{Name: "w", Kind: Wikimedia, URL: "http://localhost:1/", Silence: registry.Duration(time.Second)},
 	} {
 		if err := d.Check("", now); err != nil {
 			t.Errorf("%s: %v", d.Name, err)

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -37,6 +38,18 @@ type Definition struct {
 	Every registry.Duration `json:"every,omitempty" yaml:"every,omitempty"`
 	// Silence is how long a feed may send nothing at all and still be believed, 0 for the default of its kind.
 	Silence registry.Duration `json:"silence,omitempty" yaml:"silence,omitempty"`
+}
+
+// Interval is how often a feed is asked, 0 if it has a connection or is sent. A stream of the kind LDES may say that it
+// wants to be asked more seldom.
+func (d Definition) Interval() time.Duration {
+	switch d.Kind {
+	case LDES:
+		return cmp.Or(time.Duration(d.Every), time.Minute)
+	case RDFPatch, Changesets:
+		return cmp.Or(time.Duration(d.Every), 10*time.Second)
+	}
+	return 0
 }
 
 // Masked returns d without what may be a secret: the values of the query of its URL, and those of its headers.
