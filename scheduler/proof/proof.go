@@ -127,6 +127,8 @@ func (v *View) Refusal() string {
 		return fmt.Sprintf("a proof was wrong (%s), so nothing is proved until %s", wrongQuery(v.Endpoint.Wrong), when(v.Endpoint.Off))
 	case v.Sent():
 		return "deltas have no positions: they make queries run, and prove nothing"
+	case f.Failing != "" && (f.Heard.IsZero() || !v.Member): // queries are compared once it is read
+		return "the feed cannot be read: " + f.Failing
 	case !v.Member:
 		return "the feed is not compared with the endpoint's queries yet"
 	case f.Heard.IsZero() || f.Base == (feed.Place{}) && f.Missing == "":

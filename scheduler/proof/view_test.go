@@ -194,6 +194,25 @@ func TestAFailingPosition(t *testing.T) {
 	}
 }
 
+// Why a feed cannot be read is said also before it was ever read, and of an endpoint that joins it meanwhile.
+func TestAFeedThatWasNeverRead(t *testing.T) {
+	f := Feed{Source: "wikimedia http://feed/", Failing: "403 Forbidden"}
+	if why := NewView(city, f, 1, Endpoint{}, noon).Refusal(); why != "the feed cannot be read: 403 Forbidden" {
+		t.Error(why)
+	}
+	take(&f, "", at(100), at(200))
+	f.Failing = "403 Forbidden"
+	if why := NewView(city, f, 1, Endpoint{}, f.Heard).Refusal(); why != "the feed cannot be read: 403 Forbidden" {
+		t.Error(why)
+	}
+	f.Members = map[string]uint64{"city": 1}
+	f.Silence = DefaultSilence
+	v := view(city, f, Endpoint{})
+	if v.Now = f.Heard; v.Refusal() != "" { // what it told is believed until Silence is over
+		t.Error(v.Refusal())
+	}
+}
+
 // Where events come out of order, one that was published before the last one may still come.
 func TestProofsLeaveTimeForDisorder(t *testing.T) {
 	var f Feed

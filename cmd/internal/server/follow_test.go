@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -137,6 +138,33 @@ func TestFeedsAreFollowed(t *testing.T) {
 			}
 			touched(patches.change("a"))
 			proved()
+		})
+	}
+}
+
+// A feed that was never read says why, and so does each query of its endpoints.
+func TestAFeedThatRefuses(t *testing.T) {
+	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "who are you?", http.StatusForbidden)
+	}))
+	defer at.Close()
+	_, nodes := startNodes(t, 1, "", func(n *node) {
+		n.conf = func(c *config.Config) { c.Feeds = []feed.Definition{{Name: "log", Kind: feed.RDFPatch, URL: at.URL}} }
+	})
+	var city struct{ URL string }
+	nodes[0].call("GET", "/v1/endpoints/city", nil, &city)
+	nodes[0].call("POST", "/v1/endpoints", map[string]any{"name": "town", "url": city.URL, "slot": "@every 1s", "budget": "1s",
+		"feed": "log"}, nil)
+	var q struct{ ID string }
+	nodes[0].call("POST", "/v1/queries", map[string]string{"endpoint": "town", "query": "SELECT ?n { <http://x/a> <http://x/n> ?n }"}, &q)
+	for _, path := range []string{"/v1/feeds/log", "/v1/queries/" + q.ID, "/v1/queries/" + q.ID + "/explain"} {
+		await(t, path+" says why", func() error {
+			var x struct{ State, Error, Unprovable string }
+			nodes[0].call("GET", path, nil, &x)
+			if !strings.Contains(x.Error+x.Unprovable, "403 Forbidden: who are you?") {
+				return fmt.Errorf("%+v", x)
+			}
+			return nil
 		})
 	}
 }
