@@ -241,3 +241,86 @@ func TestSlowPositionsBetweenSlots(t *testing.T) {
 		})
 	}
 }
+
+// The gap between two requests is kept for positions, too. It does not make a slot ask for several of them first.
+func TestPositionsKeepTheGap(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const gap = 10 * time.Second
+		e := endpoint("@every 1m", 8*time.Second, "rr")
+		e.Feed, e.Position, e.Lag, e.MinGap = "wd", "SELECT ?n { <http://x/d> <http://x/next> ?n }", registry.Duration(time.Minute),
+			registry.Duration(gap)
+		w := newWorld(t, e, func(q *registry.Query, n int) reply {
+			return reply{10 * time.Millisecond, registry.Changed, numberRow(t, 50)}
+		})
+		w.tell(1, nil)
+		w.register("a")
+		w.run()
+		for range 10 {
+			w.tell(60, nil)
+			time.Sleep(time.Minute)
+		}
+		list := w.service.executions()
+		for i, x := range list {
+			if i > 0 && x.start.Sub(list[i-1].end) < gap {
+				t.Fatalf("request %d begins %v after the one before", i, x.start.Sub(list[i-1].end))
+			}
+		}
+		if list[1].query != "q_a" {
+			t.Error("the first slot asks for several positions before it executes a query")
+		}
+		if n, err := w.ledger.Since(city, 0); err != nil || n.Proof.Told != 20 {
+			t.Errorf("told its position %d times: %v", n.Proof.Told, err)
+		}
+		w.stop()
+	})
+}
+
+// While a trial run uses the only place, nothing waits to ask for a position, and a slot begins in time.
+func TestPositionsDoNotWaitForTrials(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		e := endpoint("@every 1m", 40*time.Second, "rr")
+		e.Feed, e.Position, e.Lag, e.Timeout = "wd", "SELECT ?n { <http://x/d> <http://x/next> ?n }", registry.Duration(time.Minute),
+			registry.Duration(10*time.Second)
+		w := newWorld(t, e, func(q *registry.Query, n int) reply {
+			if q.ID == "trial" {
+				return reply{7 * time.Second, registry.Changed, numberRow(t, 1)}
+			}
+			return reply{10 * time.Millisecond, registry.Changed, numberRow(t, 50)}
+		})
+		w.tell(1, nil)
+		w.register("a")
+		w.run()
+		w.tell(60, map[string]proof.Touch{"q_a": {Feed: "wd", Reached: feed.Place{Offset: 2, Time: time.Now().UTC()}}})
+		time.Sleep(10 * time.Minute)
+		w.tell(100, map[string]proof.Touch{"q_a": reached(100)})
+		time.Sleep(55 * time.Second)
+		polls := w.service.ran("position")
+		if _, err := w.loop.Trial(t.Context(), &registry.Query{ID: "trial", Endpoint: city}); err != nil || polls < 40 {
+			t.Errorf("%d positions were asked for, %v", polls, err)
+		}
+		time.Sleep(time.Minute)
+		for _, s := range w.slots() {
+			if late := s.Started.Sub(s.Started.Truncate(time.Minute)); late > 100*time.Millisecond {
+				t.Errorf("slot %d begins %v late", s.Number, late)
+			}
+		}
+		w.stop()
+	})
+}
+
+// A position query that fails is not sent every few seconds.
+func TestFailingPositionsAreRare(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := positionWorld(t, func(q *registry.Query, n int) reply {
+			if q.ID == "position" {
+				return reply{time.Millisecond, registry.Changed, schedulertest.Rows(t, "1", "2")}
+			}
+			return reply{10 * time.Millisecond, registry.Changed, numberRow(t, 1)}
+		})
+		time.Sleep(30 * time.Minute)
+		if n := w.service.ran("position"); n < 30 || n > 65 { // one in a slot, and one between two slots
+			t.Errorf("it was sent %d times", n)
+		}
+		w.stop()
+	})
+}

@@ -141,7 +141,7 @@ func (r *runner) askPosition() (again bool) {
 	r.budget.Spend(min(a.Elapsed, limit))
 	l.account.executed(now)
 	if executors == l.proofs.executors {
-		again = l.positioned(a, text, now) && a.Elapsed <= limit/proof.Burst
+		again = l.positioned(a, text, now) && a.Elapsed+r.gap <= limit/proof.Burst
 	}
 	r.before = l.proofs.before(l, now)
 	l.planner.Proofs().Positioned(now, r.before)
@@ -178,6 +178,7 @@ func (l *loopData) positioned(a Answer, text string, now time.Time) (doubted boo
 		}
 	}
 	if err != nil {
+		s.took = max(s.took, 4*time.Second) // it is asked for again after a minute
 		return false
 	}
 	was := l.planner.Proofs().Endpoint()
@@ -216,15 +217,21 @@ func placeOf(a Answer) (feed.Place, error) {
 }
 
 // pollAt is when the position is asked for next while events wait for it: at most every two
-// seconds, and for at most a sixteenth of the time. Until it is believed, it is asked for several times then.
-func (s *proofs) pollAt(now time.Time) time.Time {
+// seconds, and for at most a sixteenth of the time. Until it is believed, it is asked for several times then. The gap
+// between two requests is kept here, so that nothing waits for it.
+func (l *loopData) pollAt(now time.Time) time.Time {
+	s := &l.proofs
 	if s.asked.After(now) { // the clock was set back
 		s.asked = now
 	}
-	if s.more > 0 {
-		return s.asked
+	at := s.asked
+	if s.more == 0 {
+		at = at.Add(max(2*time.Second, 16*s.took))
 	}
-	return s.asked.Add(max(2*time.Second, 16*s.took))
+	if free := l.account.gapEnd(time.Duration(l.set.endpoint.MinGap)); free.After(at) {
+		return free
+	}
+	return at
 }
 
 // armedTime returns when an armed query, or the endpoint's position, is asked for next, if that is
@@ -238,7 +245,7 @@ func (p *pacer) armedTime(until time.Time) time.Time {
 		at = now
 	}
 	if p.planner.Proofs().AwaitsPosition() {
-		if poll := p.proofs.pollAt(now); at.IsZero() || poll.Before(at) {
+		if poll := p.pollAt(now); at.IsZero() || poll.Before(at) {
 			at = poll
 		}
 	}
@@ -263,15 +270,15 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 	p.planner.Proofs().Wake(now)
 	limit, end := p.offGridLimit(now, next)
 	limit = min(limit, end.Sub(now), p.proofs.mayPoll(p.loopData))
-	polls := p.planner.Proofs().AwaitsPosition() && !now.Before(p.proofs.pollAt(now))
+	polls := p.planner.Proofs().AwaitsPosition() && !now.Before(p.pollAt(now))
 	more := p.proofs.more
 	if polls {
 		p.proofs.asked, p.proofs.more = now, 0
 	}
-	polls = polls && limit > 0
+	polls = polls && err == nil && limit > 0 && p.limiter.tryAcquire() // a trial run may use it
 	executors := p.proofs.executors
 	p.mu.Unlock()
-	if err != nil || !polls {
+	if !polls {
 		return err
 	}
 	text := e.PositionQuery()
@@ -301,7 +308,7 @@ func (p *pacer) polled(a Answer, text string, limit time.Duration, executors, mo
 		return b
 	}
 	doubted := p.positioned(a, text, now)
-	if doubted && proofs.Untrusted() && a.Elapsed <= limit/proof.Burst {
+	if doubted && proofs.Untrusted() && a.Elapsed+time.Duration(p.set.endpoint.MinGap) <= limit/proof.Burst {
 		p.proofs.more = (more + proof.Burst - 1) % proof.Burst
 	}
 	proofs.Positioned(now, p.proofs.before(p.loopData, now))

@@ -19,14 +19,14 @@ type trials struct {
 
 // run is Loop.Trial.
 func (t *trials) run(ctx context.Context, q *registry.Query) (Answer, error) {
-	return t.runWithin(ctx, q, math.MaxInt64)
-}
-
-// runWithin is run for at most a time.
-func (t *trials) runWithin(ctx context.Context, q *registry.Query, most time.Duration) (Answer, error) {
 	if err := t.limiter.acquire(ctx); err != nil {
 		return Answer{}, err
 	}
+	return t.runWithin(ctx, q, math.MaxInt64)
+}
+
+// runWithin is run for at most a time, in a place of the limiter that the caller has acquired and runWithin releases.
+func (t *trials) runWithin(ctx context.Context, q *registry.Query, most time.Duration) (Answer, error) {
 	defer t.limiter.release()
 	now := t.clock.Now()
 	t.mu.Lock()
