@@ -324,3 +324,39 @@ func TestFailingPositionsAreRare(t *testing.T) {
 		w.stop()
 	})
 }
+
+// A result that has changed although it was proved is known after a restart, too, and the proof is called wrong once the
+// feed has told what the answer can include.
+func TestSuspectsOutliveARestart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		value := 1
+		w := positionWorld(t, func(q *registry.Query, n int) reply {
+			if q.ID != "position" {
+				return reply{10 * time.Millisecond, registry.Changed, numberRow(t, value)}
+			}
+			return reply{10 * time.Millisecond, registry.Changed, numberRow(t, 50)}
+		})
+		w.tell(60, map[string]proof.Touch{"q_a": {Feed: "wd", Reached: feed.Place{Offset: 2, Time: time.Now().UTC()}}})
+		time.Sleep(10 * time.Minute)
+		w.tell(61, nil)
+		value = 2
+		time.Sleep(time.Second)
+		w.hint(registry.Hint{All: true})
+		time.Sleep(2 * time.Minute)
+		n, err := w.ledger.Since(city, 0)
+		if err != nil || n.Proof.Wrong != nil || n.Entries[0].Stats.Hash != numberRow(t, 2).Hash() {
+			t.Fatalf("%+v, %v", n.Proof, err)
+		}
+		w.stop()
+		w.open(w.as)
+		w.run()
+		time.Sleep(time.Second)
+		w.tell(62, nil)
+		time.Sleep(2 * time.Minute)
+		n, err = w.ledger.Since(city, 0)
+		if x := n.Proof; err != nil || x.Wrong == nil || x.Wrong.Query != "q_a" || x.Off.Before(time.Now()) {
+			t.Errorf("%+v, %v", n.Proof, err)
+		}
+		w.stop()
+	})
+}

@@ -5,6 +5,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -26,20 +27,10 @@ type proofs struct {
 	more      int           // how often it is to be asked for again at once
 	slot      uint64        // after which polled counts
 	polled    time.Duration // what positions took since that slot
-	suspects  []suspect
-}
-
-// A suspect is a result that has changed although it was proved. The proof was wrong if no
-// event reached the query, which is known once the feed has brought all that came before the answer.
-type suspect struct {
-	query    string
-	before   feed.Before // of the answer that was proved
-	answered time.Time
-	was, now string
 }
 
 // maxSuspects bounds what waits for the feed.
-const maxSuspects = 100
+const maxSuspects = 20
 
 // hear updates the plan with what feeds have told. The plan is complete.
 func (l *loopData) hear(news *News, now time.Time) {
@@ -331,17 +322,19 @@ func (s *proofs) mayPoll(l *loopData) time.Duration {
 	return time.Duration(l.set.endpoint.Budget)/pollShare - s.polled
 }
 
-// suspect keeps a result that has changed although it was proved. The caller holds the lock.
+// suspect keeps a result that has changed although it was proved. It is recorded with the answer. The caller holds the
+// lock.
 func (l *loopData) suspect(out *Outcome, was policy.Stats) {
-	if l.set.endpoint.Feed == "" || out.Delta == nil || out.Delta.Baseline || !was.Before.Known() || len(l.proofs.suspects) >= maxSuspects {
+	proofs := l.planner.Proofs()
+	if out.Delta == nil || out.Delta.Baseline || !was.Before.Known() || len(proofs.Endpoint().Suspects) >= maxSuspects ||
+		!proofs.WasProved(out.Query, was.Before) {
 		return
 	}
-	if !l.planner.Proofs().WasProved(out.Query, was.Before) {
-		return
-	}
-	l.proofs.suspects = append(l.proofs.suspects, suspect{
-		query: out.Query, before: was.Before, answered: out.At, was: "removed: " + short(out.Delta.Removed), now: "added: " +
-			short(out.Delta.Added),
+	proofs.Change(func(e *proof.Endpoint) {
+		e.Suspects = append(slices.Clip(e.Suspects), proof.Suspect{Before: was.Before, Wrong: proof.Wrong{
+			Query: out.Query, At: out.At, Feed: l.set.endpoint.Feed,
+			Was: "removed: " + short(out.Delta.Removed), Now: "added: " + short(out.Delta.Added),
+		}})
 	})
 }
 
@@ -350,23 +343,24 @@ func short(rows diff.Rows) string { return fmt.Sprintf("%.200q", rows[:min(len(r
 
 // judge looks at the suspects whose events are all known.
 func (l *loopData) judge(now time.Time) {
-	s := &l.proofs
-	kept := s.suspects[:0]
-	for _, x := range s.suspects {
-		switch reached, told := l.planner.Proofs().Reached(x.query, x.before, x.answered); {
+	proofs := l.planner.Proofs()
+	var kept []proof.Suspect
+	all := proofs.Endpoint().Suspects
+	for _, x := range all {
+		switch reached, told := proofs.Reached(x.Query, x.Before, x.At); {
 		case reached:
 		case !told:
 			kept = append(kept, x)
 		default:
 			l.log.Error("a proof was wrong: a result differs although no event reached its query; nothing is proved for a day",
-				"query", x.query, "feed", l.set.endpoint.Feed, "was", x.was, "now", x.now)
-			l.planner.Proofs().Change(func(e *proof.Endpoint) {
-				e.Off = now.Add(proof.OffFor).UTC()
-				e.Wrong = &proof.Wrong{Query: x.query, At: x.answered, Feed: l.set.endpoint.Feed, Was: x.was, Now: x.now}
-			})
+				"query", x.Query, "feed", x.Feed, "was", x.Was, "now", x.Now)
+			proofs.Change(func(e *proof.Endpoint) { e.Off, e.Wrong, e.Suspects = now.Add(proof.OffFor).UTC(), &x.Wrong, nil })
+			return
 		}
 	}
-	s.suspects = kept
+	if len(kept) < len(all) {
+		proofs.Change(func(e *proof.Endpoint) { e.Suspects = kept })
+	}
 }
 
 // Heard makes the loop look at what a feed has told.

@@ -574,10 +574,10 @@ func (p Proofs) WasProved(query string, before feed.Before) bool {
 // the feed has brought all events until a time.
 func (p Proofs) Reached(query string, before feed.Before, until time.Time) (reached, told bool) {
 	c := p.all[query]
-	if c == nil || c.touch == nil || p.view == nil || p.refusal != "" {
+	if c == nil || c.touch == nil || p.view == nil {
 		return true, true
 	}
-	return !p.view.Holds(*c.touch, before), p.view.HeardUntil(until)
+	return !p.view.Settled(*c.touch, before), p.refusal == "" && p.view.HeardUntil(until)
 }
 
 // Spend charges a slot for a request that is no execution of a query.

@@ -30,6 +30,15 @@ type Endpoint struct {
 	ToldAt uint64 `json:"told_at,omitempty"`
 	// Failing is why its position is not known, if it tells one.
 	Failing string `json:"failing,omitempty"`
+	// Suspects are results that have changed although they were proved.
+	Suspects []Suspect `json:"suspects,omitempty"`
+}
+
+// A Suspect is a proof that was wrong if no event reached the query since Before, the position before the answer that was
+// proved. That is known once the feed has brought all that came before the other answer.
+type Suspect struct {
+	Wrong
+	Before feed.Before `json:"before"`
 }
 
 // A Wrong is a proof that was wrong: a result that differs although no event reached its query.
