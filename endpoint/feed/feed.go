@@ -29,7 +29,7 @@ import (
 type Options struct {
 	Contact string        // in the User-Agent, unless the definition has one
 	Version string        // of this program, for the User-Agent
-	Pause   time.Duration // before a part of a feed is read once more, 0 for a second; turns have 60
+	Pause   time.Duration // before a part of a feed is read once more, 0 for a second; turns have 60, and a missing page 300
 	Logger  *slog.Logger  // nil: silent
 }
 
@@ -135,7 +135,7 @@ func open(d feed.Definition, o Options) (feed.Source, error) {
 		}
 		return &changesets{Definition: d, publication: p, log: o.Logger}, nil
 	case feed.LDES:
-		return &ldes{Definition: d, client: c, url: at}, nil
+		return &ldes{Definition: d, client: c, pause: o.Pause, url: at}, nil
 	case feed.RDFPatch:
 		return &patchLog{Definition: d, client: c, url: at}, nil
 	case feed.Wikimedia:
@@ -253,6 +253,12 @@ func retryAfter(field, date string) time.Duration {
 func gone(err error) bool {
 	var status *errStatus
 	return errors.As(err, &status) && (status.code == http.StatusNotFound || status.code == http.StatusGone)
+}
+
+// forGood reports whether an error says that a resource will never exist again.
+func forGood(err error) bool {
+	var status *errStatus
+	return errors.As(err, &status) && status.code == http.StatusGone
 }
 
 var errLong = fmt.Errorf("the answer has more than %d bytes", mostBytes)

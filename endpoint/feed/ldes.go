@@ -32,12 +32,15 @@ import (
 type ldes struct {
 	feed.Definition
 	client client
+	pause  time.Duration
 	url    string
+	lost   time.Time // since when a page is missing
 }
 
 const (
 	longestEvery = 240 // seconds that a stream may ask for: a feed that is asked more seldom counts as silent
 	betweenPages = 20 * time.Millisecond
+	lostFor      = 300 // pauses after which a page that is missing counts as removed: five minutes
 	mostPages    = 10_000
 	mostTogether = 5000   // events of a batch
 	mostEnded    = 1000   // transactions
@@ -177,7 +180,7 @@ func (w *walk) all(ctx context.Context) error {
 			}
 		}
 	}
-	w.next = w.nextImmutable()
+	w.next, w.lost = w.nextImmutable(), time.Time{}
 	if err := w.deliver(); err != nil {
 		return err
 	}
@@ -256,8 +259,16 @@ func (w *walk) page(ctx context.Context, at string) error {
 			w.age = max(w.age, age)
 		}
 	}(w.client.age)
-	if gone(err) && at != w.url { // retention
-		full := p.Immutable
+	full, missing := p.Immutable, gone(err) && at != w.url
+	if missing && !full && !forGood(err) {
+		if w.lost.IsZero() {
+			w.lost = time.Now()
+		}
+		if time.Since(w.lost) < lostFor*w.pause { // it may be back, with other members
+			return fmt.Errorf("%s: %w", at, err)
+		}
+	}
+	if missing { // retention
 		if *p = (page{Digest: 1, Gone: true}); !full {
 			return w.add(feed.Batch{Gap: fmt.Sprintf("the page %s was removed before it was read to its end", at)})
 		}

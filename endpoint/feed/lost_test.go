@@ -102,7 +102,7 @@ func TestRemovedPageProvesNothing(t *testing.T) {
 		w.Header().Set("Content-Type", "text/turtle")
 		if r.URL.Path == "/b" {
 			if state == 1 {
-				http.NotFound(w, r)
+				w.WriteHeader(http.StatusGone)
 				return
 			}
 			fmt.Fprint(w, `<http://x/c> <https://w3id.org/tree#member> <http://x/n> . <http://x/n> <http://x/of> <http://x/f> .`)
@@ -125,6 +125,44 @@ func TestRemovedPageProvesNothing(t *testing.T) {
 	touch := proof.Touch{Feed: "wd", Reached: Place{Time: begin}}
 	if v.Holds(touch, b) {
 		t.Errorf("proved over the gap: %+v", v.Proof(touch, b, ""))
+	}
+}
+
+// A page that is missing for a while, as while its server is updated, fails until it is back with what came meanwhile.
+func TestMissingPageIsBack(t *testing.T) {
+	p := &pages{gone: map[string]bool{}, text: map[string]string{"/s": "</s> tree:relation [ tree:node </b> ] .\n", "/b": member(1, "")}}
+	d := Definition{Kind: LDES, URL: p.serve(t).URL + "/s", Every: registry.Duration(time.Millisecond)}
+	b, err := caughtUp(t, d, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(p.text, "/b")
+	head := b.Head
+	b, err = caughtUp(t, d, b.Cursor)
+	if err == nil || !strings.Contains(err.Error(), "/b: 404 Not Found") || b.Head != (Place{}) || b.Gap != "" {
+		t.Fatalf("missing: %+v, head %v before, %v", b, head, err)
+	}
+	p.text["/b"] = member(1, "") + member(2, "")
+	if b, err = caughtUp(t, d, b.Cursor); err != nil || strings.Join(texts(b), " ") != "m2" || b.Gap != "" {
+		t.Fatalf("back: %v, gap %q, %v", texts(b), b.Gap, err)
+	}
+	delete(p.text, "/b")
+	source, err := feed.Open(d, feed.Options{Pause: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, gap := errors.New("end"), ""
+	for began := time.Now(); !errors.Is(err, end) && time.Since(began) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
+		err = source.Follow(t.Context(), b.Cursor, func(b Batch) error {
+			gap = b.Gap
+			return end
+		})
+		if errors.Is(err, end) && time.Since(began) < 300*time.Millisecond {
+			t.Fatalf("missing for %v: gap %q, %v", time.Since(began), gap, err)
+		}
+	}
+	if !strings.Contains(gap, "/b was removed before it was read to its end") {
+		t.Errorf("missing for long: gap %q, %v", gap, err)
 	}
 }
 
