@@ -95,7 +95,11 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 			f.Unread = time.Unix(0, 0).UTC()
 		}
 	}
-	if b.Renumbered || f.Heard.After(now.Add(clockSet)) { // what has times of the clock before it was set does not compare
+	setBack := f.Heard.After(now.Add(clockSet)) // what has times of the clock before it was set does not compare
+	if setBack {
+		f.Disorder, f.Ahead = 0, 0
+	}
+	if setBack || b.Renumbered {
 		f.begin()
 	}
 	if now.Sub(f.AheadAt) > aheadFor {

@@ -130,6 +130,31 @@ func TestClockIsSetBack(t *testing.T) {
 	}
 }
 
+// While the clock is an hour ahead, each event seems to come an hour late. Once it is set back, that is forgotten.
+func TestEventsAreNotLateOnceTheClockIsSetBack(t *testing.T) {
+	f := Feed{Silence: DefaultSilence}
+	tell := func(s int64, here time.Time) {
+		e := feed.Event{Place: feed.Place{Offset: s, Time: sec(s)}}
+		f.Take(&feed.Batch{Events: []feed.Event{e}, Head: feed.Place{Offset: s, Time: here}}, here)
+	}
+	for s := int64(60); s <= 600; s += 60 {
+		tell(s, sec(s).Add(time.Hour))
+	}
+	if f.Disorder < 50*time.Minute {
+		t.Fatalf("the events are %s late", f.Disorder)
+	}
+	for s := int64(660); s <= 900; s += 60 {
+		tell(s, sec(s))
+	}
+	v := view(city, f, Endpoint{})
+	b := v.Told(offset(845))
+	b.Answered = sec(850)
+	touch := Touch{Feed: "wd", Reached: feed.Place{Offset: 660, Time: sec(660)}}
+	if p := v.Proof(touch, b, ""); p.Until.IsZero() {
+		t.Errorf("%+v", p)
+	}
+}
+
 // The clock here is behind: an answer may include events that come from the future, as far as is known here.
 func TestClockIsBehind(t *testing.T) {
 	for ahead, want := range map[time.Duration]bool{0: true, 40 * time.Second: false, 2 * time.Hour: false} {
