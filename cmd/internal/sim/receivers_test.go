@@ -63,6 +63,7 @@ func TestJudgeOfReceivers(t *testing.T) {
 	waiting := plan.Plan{Rules: []plan.Rule{{Above: 1, For: 9 * time.Second, Keep: 9 * time.Second}}}
 	managed := plan.Plan{Rules: []plan.Rule{{Above: 1, Manager: true}}}
 	fed := plan.Plan{Feed: &plan.Feed{}}
+	lossy := plan.Plan{Feed: &plan.Feed{Lost: []plan.Window{{From: 10 * time.Second, Until: 11 * time.Second}}}}
 	lied := plan.Plan{Feed: &plan.Feed{Position: true, Lies: []plan.Window{{}}}}
 	proved := func(seq uint64, version int) plan.Event {
 		return at(40, plan.Event{Kind: plan.Proved, Epoch: "e", Seq: seq, N: version})
@@ -140,6 +141,9 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"proofs", fed, []plan.Event{proved(1, 1), proved(2, 2), proved(3, 3)}, false},
 		{"a proof of what comes later", fed, []plan.Event{proved(3, 2)}, true},
 		{"a proof of what is over", fed, []plan.Event{proved(2, 3)}, true},
+		{"a proof of what the log lost", lossy, []plan.Event{proved(2, 1)}, false},
+		{"a proof of what came after that", lossy, []plan.Event{proved(3, 1)}, true},
+		{"a proof of what was before it", lossy, []plan.Event{proved(1, 2)}, true},
 		{"nothing is proved at the end", fed, []plan.Event{at(360, plan.Event{Kind: plan.Unproved, Seq: 3, Text: "why"})}, true},
 		{"the log does not tell for long", fed, []plan.Event{at(360, plan.Event{Kind: plan.Unproved, Seq: 3, Text: untold})}, true},
 		{"the log has not told yet", fed, []plan.Event{at(349, plan.Event{Kind: plan.Ask, N: 9, Members: []int{0}}),
