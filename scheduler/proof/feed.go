@@ -99,7 +99,7 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 	if setBack {
 		f.Disorder, f.Ahead = 0, 0
 	}
-	if setBack || b.Renumbered {
+	if b.Renumbered || setBack {
 		f.begin()
 	}
 	if now.Sub(f.AheadAt) > aheadFor {
