@@ -74,8 +74,11 @@ func TestArenaOfResultsPage(t *testing.T) {
 	n := 0
 	for _, block := range strings.Split(section, "\n\n") {
 		if block = strings.TrimSpace(block); strings.HasPrefix(block, "|") {
-			if n++; !slices.ContainsFunc(tables, func(x string) bool { return strings.TrimSpace(x) == block }) {
-				t.Errorf("no table of the arena is\n%s", block)
+			n++
+			if i := slices.IndexFunc(tables, func(x string) bool { return strings.TrimSpace(x) == block }); i < 0 {
+				t.Errorf("no table of the arena, or one that is shown above, is\n%s", block)
+			} else {
+				tables = slices.Delete(tables, i, i+1)
 			}
 		}
 	}

@@ -27,8 +27,8 @@ import (
 // others when nothing known to change is worth more, or when they have waited. One early
 // execution without a change proves little. So as long as none has found one, what the next may
 // teach counts, too: the probability that it shows that the query changes often, times the
-// changes that knowing so would find in the next 100 slots, or in as many as there have been,
-// beyond those that the budget finds elsewhere.
+// changes that knowing so would find beyond those that the budget finds elsewhere, in as many
+// slots as the query has waited, at most 100.
 //
 // Waiting has a price (wait.go). A query that has waited for a fraction x of the
 // wait is worth ν·x⁴ more per second, where ν is what the last second of the slot's

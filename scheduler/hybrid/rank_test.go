@@ -457,12 +457,12 @@ func TestFirstExecutions(t *testing.T) {
 	}
 }
 
-// What it is worth to know a rate of one a slot, for 100 slots: in each 1 − 1/e changes, or with a
+// What it is worth in a slot to know a rate of one a slot: 1 − 1/e changes, or with a
 // price of half a change an execution, in every second slot half of 1 − e^−2 − 1/2. If an
 // execution takes what finds a change elsewhere, it is worth nothing.
 func TestKnowing(t *testing.T) {
-	for _, c := range []struct{ yield, want float64 }{{0, 100 * (1 - math.Exp(-1))}, {0.5, 100 * (0.5 - math.Exp(-2)) / 2}, {1, 0}} {
-		if got := knowing(1, c.yield, 100)[policy.RateStep]; math.Abs(got-c.want) > 1e-9 {
+	for _, c := range []struct{ yield, want float64 }{{0, 1 - math.Exp(-1)}, {0.5, (0.5 - math.Exp(-2)) / 2}, {1, 0}} {
+		if got := knowing(1, c.yield)[policy.RateStep]; math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("a second finds %g changes: knowing is worth %g, want %g", c.yield, got, c.want)
 		}
 	}
@@ -497,7 +497,7 @@ func TestLesson(t *testing.T) {
 	}
 	var one [rates]float64
 	one[12] = 1
-	if got := (&prospect{w: &one, learn: &one, e: 0.9}).lesson(); got != 0 {
+	if got := (&prospect{w: &one, learn: &one, e: 0.9, tau: 1}).lesson(); got != 0 {
 		t.Errorf("a certain rate teaches %g", got)
 	}
 	if c.Stats.State = nil; newView(policy.Moment{Slot: 9, Budget: time.Second}).prospect(c).learn != nil {

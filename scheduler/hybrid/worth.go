@@ -29,7 +29,7 @@ func newView(m policy.Moment) *view {
 	}
 	yield := v.yield / max(yieldStep, 1-math.Pow(1-yieldStep, float64(v.slot)))
 	for c := range v.learn {
-		v.learn[c] = knowing(math.Ldexp(0.7, c-costStep), yield, min(horizon, v.now))
+		v.learn[c] = knowing(math.Ldexp(0.7, c-costStep), yield)
 	}
 	return v
 }
@@ -45,19 +45,18 @@ func costClass(seconds float64) int {
 	return min(max(k+costStep, 0), costClasses-1)
 }
 
-// horizon is the number of slots for which it pays to know a rate. Later, the query would
-// have been found anyway.
+// horizon is the greatest number of slots for which it pays to know a rate.
 const horizon = 100
 
-// knowing is what it is worth to know that a query has each of the rates, if it takes some
-// seconds and the budget usually finds yield changes a second: the changes that executions in
-// every first, second, fourth… slot find within the horizon, less those that the time finds
-// elsewhere, for the best of these intervals. It is 0 if the time is better spent elsewhere.
-func knowing(seconds, yield, slots float64) (worth [rates]float64) {
+// knowing is what it is worth in a slot to know that a query has each of the rates, if it takes
+// some seconds and the budget usually finds yield changes a second: the changes that executions
+// in every first, second, fourth… slot find, less those that the time finds elsewhere, for the
+// best of these intervals. It is 0 if the time is better spent elsewhere.
+func knowing(seconds, yield float64) (worth [rates]float64) {
 	for every := 1.0; every < 512; every *= 2 {
 		e := math.Exp(-policy.LowestRate * every)
 		for k := range worth {
-			worth[k] = max(worth[k], slots*(1-e-float64(yield*seconds))/every)
+			worth[k] = max(worth[k], (1-e-float64(yield*seconds))/every)
 			e *= e
 		}
 	}
@@ -165,8 +164,10 @@ func (p *prospect) gain() float64 {
 }
 
 // lesson is what an execution is worth because it may show that the query changes often:
-// (1 − q)·Σ_k w_k·(1 − e^(−rλ_kτ))·v_k, where v_k is what it is worth to know rate k, and q the
-// probability that the rate is one with v_k > 0. What is certain has nothing to teach.
+// min(τ, horizon)·(1 − q)·Σ_k w_k·(1 − e^(−rλ_kτ))·v_k, where v_k is what it is worth in a slot to
+// know rate k, and q the probability that the rate is one with v_k > 0. What is certain has nothing
+// to teach. A query that has waited for τ slots is executed after about as many again, whatever
+// is known of it, so knowledge pays for as long.
 func (p *prospect) lesson() float64 {
 	sum, certain, e := 0.0, 0.0, p.e
 	for k, w := range p.w {
@@ -176,7 +177,7 @@ func (p *prospect) lesson() float64 {
 		}
 		e *= e
 	}
-	return float64((1 - certain) * sum)
+	return float64((1-certain)*sum) * min(p.tau, horizon)
 }
 
 func seconds(c *policy.Candidate) float64 { return max(c.Median, quick).Seconds() }
