@@ -148,18 +148,22 @@ func (d document) rows() []int {
 
 // A change is one of the log.
 type change struct {
-	Epoch   string   `json:"epoch"`
-	Prev    uint64   `json:"prev"`
-	Seq     uint64   `json:"seq"`
-	Added   document `json:"added"`
-	Removed document `json:"removed"`
-	Results document `json:"results"` // of a snapshot
-	Reason  string   `json:"reason"`
-	Time    jsonTime `json:"time"`
+	Epoch    string   `json:"epoch"`
+	Prev     uint64   `json:"prev"`
+	Seq      uint64   `json:"seq"`
+	Baseline bool     `json:"baseline"`
+	Added    document `json:"added"`
+	Removed  document `json:"removed"`
+	Results  document `json:"results"` // of a snapshot
+	Reason   string   `json:"reason"`
+	Time     jsonTime `json:"time"`
 }
 
 // apply returns rows after a change.
 func (c *change) apply(rows []int) []int {
+	if c.Baseline { // what came before does not count, such as before a restored backup
+		rows = nil
+	}
 	removed := c.Removed.rows()
 	left := []int{}
 	for _, r := range rows {
