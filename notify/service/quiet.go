@@ -83,7 +83,9 @@ func (c clock) on(t time.Time, days int) time.Time {
 // are the times of the last messages.
 func (q Quiet) Next(since, now time.Time, recent []time.Time) time.Time {
 	at := now
-	if since.After(now) { // the clock was set back
+	if since.After(now.Add(time.Minute)) { // the clock was set back: it is not known since when it waits
+		q = q.Prompt()
+	} else if since.After(now) { // clocks of nodes differ
 		since = now
 	}
 	switch {
