@@ -143,6 +143,7 @@ type turns struct {
 	subscribers map[string]*subscriber
 	queries     map[string]map[*subscriber]struct{} // "": followers of all queries
 	timers      timers
+	seen        time.Time // when start last looked, by the clock on the wall
 	limiters    [3]limiter
 	holders     map[holder]int // number of subscriptions
 	hosts       map[string]*host

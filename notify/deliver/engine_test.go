@@ -161,6 +161,37 @@ func TestHostIsTakenOver(t *testing.T) {
 	until(t, "the call", func() bool { return calls.Load() == 1 })
 }
 
+// A holding target waits for a time of its engine's clock, as digests do, and counts how often it is asked.
+type holding struct {
+	until time.Time
+	asked *atomic.Int64
+}
+
+func (h holding) Next(_ context.Context, _ *registry.Subscription, now time.Time) (Step, error) {
+	h.asked.Add(1)
+	if h.until.Sub(now) > time.Hour { // as before the clock was set
+		return Step{}, nil
+	}
+	return Step{Hold: h.until}, nil
+}
+
+// What waits for a time decides again when the clock is set back.
+func TestHoldAfterClockIsSetBack(t *testing.T) {
+	var asked, behind atomic.Int64
+	now := func() time.Time { return time.Now().Round(0).Add(-time.Duration(behind.Load())) }
+	e := newTestEngine(t, func(o *Options) {
+		o.Now = now
+		o.Targets = map[registry.Way]Target{"count": holding{now().Add(30 * time.Minute), &asked}}
+	}, pendingCalls("a", "http://127.0.0.1:1", 0))
+	until(t, "a decision", func() bool { return asked.Load() == 1 && e.Stats().Running == 0 })
+	e.waker.Wake("q")
+	behind.Store(int64(2 * time.Hour))
+	until(t, "another one", func() bool {
+		e.waker.Wake("q")
+		return asked.Load() > 1
+	})
+}
+
 // addCalls makes a subscription wait for n calls more.
 func (s *testEngine) addCalls(id string, n int) error {
 	_, err := s.Edit(id, func(x *registry.Subscription, found bool) error {

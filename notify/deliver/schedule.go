@@ -6,6 +6,7 @@ import (
 	"container/heap"
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -172,6 +173,7 @@ func (e *turns) start(ctx context.Context) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.opts.Now()
+	e.compare(now)
 	for len(e.timers) > 0 && !e.timers[0].due.After(now) {
 		x := e.timers[0]
 		e.schedule(x, time.Time{})
@@ -186,6 +188,18 @@ func (e *turns) start(ctx context.Context) time.Duration {
 		return time.Hour
 	}
 	return min(max(0, e.timers[0].due.Sub(now)), time.Hour)
+}
+
+// compare lets all that waits for a time decide again if the clock was set back: it would wait until the clock is there again.
+func (e *turns) compare(now time.Time) {
+	if now = now.Round(0); now.Before(e.seen.Add(-time.Minute)) {
+		for _, x := range slices.Clone(e.timers) {
+			e.schedule(x, time.Time{})
+			x.hold, x.probe = time.Time{}, time.Time{}
+			e.enqueue(x)
+		}
+	}
+	e.seen = now
 }
 
 // launch serves a subscriber in a goroutine. If its host is busy, it waits for the
