@@ -192,6 +192,24 @@ func TestHoldAfterClockIsSetBack(t *testing.T) {
 	})
 }
 
+// A clock that is set back lets no call pass the rate of its host.
+func TestRateWhenClockIsSetBack(t *testing.T) {
+	e := newTestEngine(t, nil, pendingCalls("a", "http://127.0.0.1:1", 0))
+	until(t, "a decision", func() bool { return e.Stats().Running == 0 && len(e.work) == 0 })
+	if err := e.stop(); err != nil {
+		t.Fatal(err)
+	}
+	x, now := e.subscribers["a"], time.Now()
+	for _, granted := range []bool{true, false} {
+		x.granted, x.hold, x.state = granted, now.Add(time.Minute), idle
+		e.schedule(x, x.hold)
+		e.seen = now.Add(2 * time.Hour)
+		if e.compare(now); x.hold.IsZero() == granted {
+			t.Errorf("granted %t: it waits until %v", granted, x.hold)
+		}
+	}
+}
+
 // addCalls makes a subscription wait for n calls more.
 func (s *testEngine) addCalls(id string, n int) error {
 	_, err := s.Edit(id, func(x *registry.Subscription, found bool) error {

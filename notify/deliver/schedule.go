@@ -191,9 +191,13 @@ func (e *turns) start(ctx context.Context) time.Duration {
 }
 
 // compare lets all that waits for a time decide again if the clock was set back: it would wait until the clock is there again.
+// What waits for its host's rate waits for as long as before.
 func (e *turns) compare(now time.Time) {
 	if now = now.Round(0); now.Before(e.seen.Add(-time.Minute)) {
 		for _, x := range slices.Clone(e.timers) {
+			if x.granted {
+				continue
+			}
 			e.schedule(x, time.Time{})
 			x.hold, x.probe = time.Time{}, time.Time{}
 			e.enqueue(x)
