@@ -25,6 +25,7 @@ func newCluster(t testing.TB, endpoint string) (nodes []*process) {
 			return nodes
 		}
 		end()
+		t.Log(err)
 	}
 	t.Fatal(err)
 	return nil
@@ -54,8 +55,12 @@ cluster: {name: demo, node: n%d, lease: 3s, listen: %q, peers: {n1: %q, n2: %q, 
 `, endpoint, i+1, at[i], at[0], at[1], at[2], filepath.Join(dir, "token")))
 		nodes = append(nodes, launch(t, "serve", "--config", file, "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, fmt.Sprint(i+1))))
 	}
+	up := make(chan error, len(nodes))
 	for _, p := range nodes {
-		if err := p.await(); err != nil {
+		go func() { up <- p.await() }()
+	}
+	for range nodes {
+		if err := <-up; err != nil { // the others would wait for this one
 			return nodes, err
 		}
 	}
