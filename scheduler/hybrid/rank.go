@@ -28,7 +28,7 @@ type table struct {
 	bound  []int           // rows that have a deadline
 	fresh  []int           // rows without an execution since their registration
 	mean   float64         // seconds that a query takes on average
-	oldest int             // of the rows without a deadline, the one executed longest ago; -1 if there is none
+	long   []int           // rows that are too long to run early
 	costs  []time.Duration // of rows with a deadline, summed by the slots left
 	recent []int           // rows that were executed in the slot before
 }
@@ -129,22 +129,22 @@ func rowOf(c *policy.Candidate, first *rateEstimate) row {
 }
 
 // evaluate computes the worth of every query, and lists those that have a deadline, those
-// that ran in the slot before, and those without an execution.
+// that ran in the slot before, those without an execution, and those that are too long to run early.
 func (t *table) evaluate() {
-	t.bound, t.recent, t.fresh, t.levels, t.oldest = t.bound[:0], t.recent[:0], t.fresh[:0], levels{}, -1
+	t.bound, t.recent, t.fresh, t.long, t.levels = t.bound[:0], t.recent[:0], t.fresh[:0], t.long[:0], levels{}
 	queries, cost := 0, time.Duration(0)
 	for i := range t.rows {
 		r := &t.rows[i]
 		if r.due = t.deadline(r); r.due > 0 {
 			t.bound = append(t.bound, i)
-		} else if t.oldest < 0 || t.older(i, t.oldest) {
-			t.oldest = i
 		}
 		if r.last+1 == t.moment.Slot {
 			t.recent = append(t.recent, i)
 		}
 		if t.affords(r.cost) {
 			queries, cost = queries+1, cost+max(r.cost, quick)
+		} else {
+			t.long = append(t.long, i)
 		}
 		gain := t.gain(i)
 		if r.worth = gain; !r.known {

@@ -172,8 +172,10 @@ func (t *table) choose() (reserve time.Duration, lack float64, chosen []int) {
 	}
 	reserve = min(time.Duration(margin*float64(need)), t.moment.Budget)
 	chosen = t.nearest(reserve)
-	if i := t.oldest; i >= 0 && reserve+t.cost(t.rows[i].cost) > t.moment.Budget && t.isLate(t.rows[i].last) {
-		chosen = append(chosen, i)
+	if reserve > 0 { // no query takes more than the budget
+		if i := t.oldest(); i >= 0 && reserve+t.cost(t.rows[i].cost) > t.moment.Budget && t.isLate(t.rows[i].last) {
+			chosen = append(chosen, i)
+		}
 	}
 	if i := t.stuck(); i >= 0 && !slices.Contains(chosen, i) {
 		chosen = append(chosen, i)
@@ -184,14 +186,25 @@ func (t *table) choose() (reserve time.Duration, lack float64, chosen []int) {
 	return reserve, float64(need) / float64(max(1, t.moment.Budget)), chosen
 }
 
+// oldest finds the row without a deadline that was executed longest ago, -1 if there is none.
+func (t *table) oldest() int {
+	oldest := -1
+	for i := range t.rows {
+		if t.rows[i].due == 0 && (oldest < 0 || t.older(i, oldest)) {
+			oldest = i
+		}
+	}
+	return oldest
+}
+
 // stuck finds a query that usually takes a quarter of the budget at most, but was cut after so
 // much that it would only start as the first of a slot, and that its usual time would bring into
 // this slot. It is the most valuable such row, or -1.
 func (t *table) stuck() int {
 	best, value := -1, t.price.second
-	for i := range t.rows {
+	for _, i := range t.long {
 		r := &t.rows[i]
-		if r.due > 0 || t.affords(r.cost) || t.all[i].Median > t.moment.Budget/4 {
+		if r.due > 0 || t.all[i].Median > t.moment.Budget/4 {
 			continue
 		}
 		if v := t.value(r); v > value || v == value && (best < 0 || t.older(i, best)) {

@@ -156,7 +156,11 @@ func (v *view) prospect(c *policy.Candidate) prospect {
 // gain is the worth of an execution regardless of its cost.
 func (p *prospect) gain() float64 {
 	same, stay := p.sums()
-	gain := 1 - float64((1-p.x)*math.Exp(-p.hint)*(float64(same*(1+p.hint))+float64(p.tau*stay)))
+	still := 1 - p.x
+	if p.hint > 0 { // for most queries there is none, and an exponential takes long
+		still *= math.Exp(-p.hint)
+	}
+	gain := 1 - float64(still*(float64(same*(1+p.hint))+float64(p.tau*stay)))
 	if p.learn != nil {
 		gain += p.lesson()
 	}

@@ -65,3 +65,5 @@ func planned(tb testing.TB, policy string, list []policy.Entry) *Planner {
 	}
 	return p
 }
+
+func compareItems(a, b *item) int { return entryOf(a).compare(entryOf(b)) }

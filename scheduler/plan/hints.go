@@ -155,7 +155,7 @@ func (p *Planner) applyHints() {
 			}
 		}
 	}
-	slices.SortFunc(t.order, compareItems)
+	slices.SortFunc(t.order, func(a, b *item) int { return p.roster.entryOf(a).compare(p.roster.entryOf(b)) })
 }
 
 // anyHinted reports whether a hint can still bring a query into the slot.

@@ -19,6 +19,7 @@ type order struct {
 	entries []entry // sorted up to sorted; the others come after these
 	sorted  int
 	added   []entry       // of items that have entered since the last merge
+	parted  int           // the entries before it precede the others
 	rest    time.Duration // a lower bound of the estimates that are not sorted
 	from    int           // the items of the entries before it have left
 	passed  int           // those of the entries before it have left or have estimates above limit
@@ -33,6 +34,7 @@ type entry struct {
 	id         uint64 // the first bytes of the id, which are nearly always unique
 	estimate   time.Duration
 	exits      uint32 // of the item before it entered
+	rests      bool   // the policy leaves it out, see roster
 	c          *item
 }
 
@@ -55,16 +57,16 @@ func (e entry) with(k policy.Key) entry {
 func (e entry) class() int { return int(e.rank>>slotBits) + classRefresh }
 
 func (e entry) compare(f entry) int {
-	if x := cmp.Or(cmp.Compare(e.class(), f.class()), cmp.Compare(e.value, f.value), cmp.Compare(e.low, f.low),
-		cmp.Compare(e.rank, f.rank), cmp.Compare(e.id, f.id)); x != 0 {
+	if x := cmp.Or(cmp.Compare(e.class(), f.class()), cmp.Compare(e.value, f.value)); x != 0 {
+		return x
+	}
+	if x := cmp.Or(cmp.Compare(e.low, f.low), cmp.Compare(e.rank, f.rank), cmp.Compare(e.id, f.id)); x != 0 {
 		return x
 	}
 	return strings.Compare(e.c.Query.ID, f.c.Query.ID)
 }
 
 func (e entry) before(f entry) bool { return e.compare(f) < 0 }
-
-func compareItems(a, b *item) int { return entryOf(a).compare(entryOf(b)) }
 
 func (t *order) insert(c *item) {
 	c.in = t
@@ -121,16 +123,21 @@ func (t *order) deleteLeft() {
 
 // sortNext sorts the next n entries, which come before the rest.
 func (t *order) sortNext(n int) {
-	rest := t.entries[t.sorted:]
-	slices.SortFunc(rest[:n], entry.compare)
-	t.sorted, t.costs, t.rest = t.sorted+n, nil, never
-	for _, e := range rest[n:] {
-		t.rest = min(t.rest, e.estimate)
-	}
+	slices.SortFunc(t.entries[t.sorted:t.sorted+n], entry.compare)
+	t.sorted, t.costs = t.sorted+n, nil
 }
 
-// sortMore sorts about a sixteenth of the rest.
-func (t *order) sortMore() { t.sortNext(moveFirst(t.entries[t.sorted:])) }
+// sortMore sorts about a sixteenth of a sixteenth of the rest.
+func (t *order) sortMore() {
+	if t.parted <= t.sorted {
+		t.rest = never
+		for _, e := range t.entries[t.sorted:] {
+			t.rest = min(t.rest, e.estimate)
+		}
+		t.parted = t.sorted + moveFirst(t.entries[t.sorted:])
+	}
+	t.sortNext(moveFirst(t.entries[t.sorted:t.parted]))
+}
 
 func (t *order) sortAll() {
 	if t.sorted < len(t.entries) {
@@ -197,8 +204,8 @@ func (t *order) fits(left time.Duration) *item {
 	}
 }
 
-// place returns the rank of c, from 1, and the cost of all items before it.
-func (t *order) place(c *item) (rank int, cost time.Duration) {
+// place returns the rank of an item's entry, from 1, and the cost of all items before it.
+func (t *order) place(e entry) (rank int, cost time.Duration) {
 	t.merge()
 	t.sortAll()
 	if t.costs == nil {
@@ -210,6 +217,6 @@ func (t *order) place(c *item) (rank int, cost time.Duration) {
 			sum += e.estimate
 		}
 	}
-	i, _ := slices.BinarySearchFunc(t.entries, entryOf(c), entry.compare)
+	i, _ := slices.BinarySearchFunc(t.entries, e, entry.compare)
 	return i + 1, t.costs[i]
 }

@@ -122,7 +122,7 @@ func comparePlaces(t *testing.T, tr *order, list []*item, r *rand.Rand) {
 	}
 	for range min(50, len(list)) {
 		i := r.IntN(len(list))
-		if rank, cost := tr.place(list[i]); rank != i+1 || cost != sums[i] {
+		if rank, cost := tr.place(entryOf(list[i])); rank != i+1 || cost != sums[i] {
 			t.Fatalf("number %d after %d counts as %d after %d", i+1, sums[i], rank, cost)
 		}
 	}

@@ -51,10 +51,18 @@ func (r *roster) drop(c *item) {
 	r.all, r.seats, r.moved = r.all[:last], r.seats[:last], append(r.moved, i)
 }
 
+// entryOf is an item with its latest key.
+func (r *roster) entryOf(c *item) entry {
+	if c.place > 0 {
+		return r.seats[c.place-1]
+	}
+	return entryOf(c)
+}
+
 // resting lists up to most queries that the policy has left out of the slot.
 func (r *roster) resting(most int) (list []*item) {
 	for _, s := range r.seats {
-		if s.c.in == nil && len(list) < most {
+		if s.rests && len(list) < most {
 			list = append(list, s.c)
 		}
 	}
@@ -64,14 +72,14 @@ func (r *roster) resting(most int) (list []*item) {
 // standing returns the rank of c, from 1, among the queries of its order, and the cost of
 // those before it. While the order of a Ranker is not known, the latest keys decide.
 func (p *queues) standing(c *item) (rank int, cost time.Duration) {
+	e := p.roster.entryOf(c)
 	if c.place == 0 || p.ordered {
-		return c.in.place(c)
+		return c.in.place(e)
 	}
 	rank = p.ranked.n // refresh requests precede the others
-	e := p.roster.seats[c.place-1]
 	for _, s := range p.roster.seats {
 		switch {
-		case s.c.in == nil:
+		case s.rests:
 		case s.before(e):
 			cost += s.estimate
 		default:
@@ -101,12 +109,12 @@ func (p *ranker) rank() {
 	for i := range p.roster.seats {
 		s, k := &p.roster.seats[i], p.ranking.Keys[i]
 		*s = s.with(k)
-		switch s.c.key = k; {
+		switch { // the items are all over the memory, so most are left alone
 		case k.Due > p.slot:
-			s.c.in, s.c.tier, s.c.why = nil, "", notDue
+			s.c.in, s.c.tier, s.c.why, s.c.key, s.rests = nil, "", notDue, k, true
 			continue
-		case s.c.in == nil: // it rested
-			s.c.in, s.c.tier, s.c.why, s.c.since = &p.ranked, TierRanked, eligible, p.slot
+		case s.rests:
+			s.c.in, s.c.tier, s.c.why, s.c.since, s.c.key, s.rests = &p.ranked, TierRanked, eligible, p.slot, k, false
 		}
 		list = append(list, *s)
 	}
