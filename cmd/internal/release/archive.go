@@ -43,8 +43,19 @@ func (r *release) archive(platform string) error {
 	return errors.Join(write(f, base, files), f.Close())
 }
 
+// level is how much is compressed.
+func (r *release) level() int {
+	if r.fast {
+		return gzip.BestSpeed
+	}
+	return gzip.DefaultCompression
+}
+
 func (r *release) tar(w io.Writer, base string, files []file) error {
-	z := gzip.NewWriter(w) // its header has no time
+	z, err := gzip.NewWriterLevel(w, r.level()) // its header has no time
+	if err != nil {
+		return err
+	}
 	t := tar.NewWriter(z)
 	for _, f := range files {
 		b, err := os.ReadFile(f.from)

@@ -164,11 +164,11 @@ Homepage: https://github.com/freshet/freshet
 	if err != nil {
 		return err
 	}
-	level := "-z3"
+	pack, level := "-Zxz", "-z3"
 	if r.fast {
-		level = "-z0"
+		pack, level = "-Zgzip", "-z1"
 	}
-	return command([]string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix())}, "dpkg-deb", "--root-owner-group", "-Zxz", level,
+	return command([]string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix())}, "dpkg-deb", "--root-owner-group", pack, level,
 		"--build", root, filepath.Join(r.out, fmt.Sprintf("%s_%s_%s.deb", pkg.name, version, arch)))
 }
 

@@ -65,11 +65,7 @@ func (r *release) image(arch string) error {
 		return err
 	}
 	var packed bytes.Buffer
-	level := gzip.DefaultCompression
-	if r.fast {
-		level = gzip.BestSpeed
-	}
-	z, err := gzip.NewWriterLevel(&packed, level)
+	z, err := gzip.NewWriterLevel(&packed, r.level())
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type release struct {
 	out     string    // directory
 	work    string    // directory for what goes into archives
 	files   []file    // of every platform
-	fast    bool      // compress packages and images as little as possible
+	fast    bool      // compress as little as possible
 }
 
 // A file goes into an archive or a package.
@@ -52,7 +52,7 @@ func main() {
 	flag.StringVar(&list, "platforms", platforms, "platforms to make archives for; \"\" for none")
 	flag.StringVar(&deb, "deb", "amd64,arm64", "architectures to make Debian packages for; \"\" for none")
 	flag.StringVar(&rpm, "rpm", "amd64,arm64", "architectures to make RPM packages for; \"\" for none")
-	flag.BoolVar(&r.fast, "fast", false, "compress packages and images as little as possible, which takes a tenth of the time")
+	flag.BoolVar(&r.fast, "fast", false, "compress as little as possible, which takes a tenth of the time")
 	flag.StringVar(&images, "image", "amd64,arm64", "architectures to make container images for; \"\" for none")
 	flag.Parse()
 	if *pack {
