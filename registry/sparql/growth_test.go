@@ -27,6 +27,7 @@ var hostileTexts = map[string]func(n int) string{
 	"subselects": func(n int) string { return "SELECT ?s {" + each(n, " {SELECT ?v%d {?s ?p ?o} LIMIT 1}") + " }" },
 	"comments":   func(n int) string { return "SELECT ?s { ?s ?p ?o }" + each(n, "\n# %d") },
 	"services":   func(n int) string { return "SELECT ?s {" + each(n, " SERVICE <http://x/%d> {?s ?p ?o}") + " }" },
+	"open IRIs":  func(n int) string { return "SELECT ?s { ?s ?p ?o FILTER(1 " + strings.Repeat("<a://", n) },
 	"functions": func(n int) string {
 		return "SELECT ?s { ?s ?p ?o FILTER(" + each(n, "<http://f/%d>(?s) || ") + " true) }"
 	},

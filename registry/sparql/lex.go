@@ -13,8 +13,8 @@ const (
 
 // lexer splits a text into tokens. It keeps the open brackets, because some
 // characters depend on them: '>>' may end a quoted triple, and '<' may compare.
-// Every loop advances or remembers how far it has looked, so that the time is
-// linear in the text.
+// Every loop advances, remembers how far it has looked or looks at few bytes, so
+// that the time is linear in the text.
 type lexer struct {
 	text    string
 	pos     int

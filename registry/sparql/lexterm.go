@@ -10,9 +10,11 @@ func (l *lexer) angle() error {
 		return nil
 	}
 	rest := l.text[l.pos:]
-	end := strings.IndexAny(rest, ">\r\n")
-	if end > 0 && rest[end] == '>' && hasAuthority(rest[1:]) && strings.ContainsAny(rest[:end], " \t") {
-		return l.errorAt(l.pos, "the IRI %s contains a blank: write %%20 for it, or > at the end of the IRI", shorten(rest[:end+1]))
+	if near := rest[:min(len(rest), 300)]; hasAuthority(near[1:]) {
+		end := strings.IndexAny(near, ">\r\n")
+		if end > 0 && near[end] == '>' && strings.ContainsAny(near[:end], " \t") {
+			return l.errorAt(l.pos, "the IRI %s contains a blank: write %%20 for it, or > at the end of the IRI", shorten(near[:end+1]))
+		}
 	}
 	switch {
 	case strings.HasPrefix(rest, "<="):
