@@ -51,6 +51,7 @@ type kept struct {
 	query  registry.Query
 	stats  policy.Stats
 	result *diff.Result
+	open   *string // why it cannot be proved, nil before the first proof
 }
 
 // touched is what a feed has told about a query, at a revision.
@@ -86,7 +87,7 @@ func (m *Memory) Register(q registry.Query) error {
 		k.stats.Position.Epoch = fmt.Sprint("e", m.revision+1)
 		m.queries[q.ID] = k
 	}
-	k.query = q
+	k.query, k.open = q, nil
 	m.note(q.Endpoint, q.ID)
 	return nil
 }
@@ -250,8 +251,11 @@ func (m *Memory) Proof(e registry.Endpoint, id string, now time.Time) feed.Proof
 	if t.epoch != m.queries[id].stats.Position.Epoch {
 		t = touched{}
 	}
-	open := sparql.Unprovable(m.queries[id].query.Text, m.queries[id].query.Ordered)
-	return v.Proof(t.touch, m.queries[id].stats.Before, open)
+	k := m.queries[id]
+	if k.open == nil {
+		k.open = new(sparql.Unprovable(k.query.Text, k.query.Ordered))
+	}
+	return v.Proof(t.touch, k.stats.Before, *k.open)
 }
 
 // Prepare implements scheduler.Ledger: there is nothing to prepare.
