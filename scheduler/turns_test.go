@@ -78,7 +78,7 @@ func TestAllAtOnce(t *testing.T) {
 				if err := w.loop.Reconfigure(e); err != nil {
 					t.Error(err)
 				}
-				time.Sleep(5 * 5 * time.Minute)
+				time.Sleep(5 * time.Minute)
 				synctest.Wait()
 				news, err := w.ledger.Since(city, 0)
 				if err != nil {
