@@ -209,6 +209,7 @@ func TestStalledReaders(t *testing.T) {
 	}
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
+			t.Parallel() // with a server of its own, and it waits most of the time
 			w := newStalledWorld(t)
 			open := func() {
 				for range readers {
