@@ -95,14 +95,14 @@ GOTEST     := go test -tags=$(TAGS) -vet=off -timeout 90m -json
 UITEST     := go test -C web/browsertest -vet=off -count 1 -timeout 30m -json .
 REPORT     := go run .ci/report.go
 
-# The runs are side by side, because many tests wait for processes; the trials wait longest
-# and come first. The browser has the machine for itself: pages must not move while they load.
+# The runs are side by side, because many tests wait for processes; the trials wait longest,
+# come first and are four at a time. The browser has the machine for itself: pages must not move while they load.
 unit: ## run the Go tests, with the race detector where goroutines are
 	@mkdir -p test-output
 	export FRESHET_TEST_PROGRAMS=$$(mktemp -d) && trap 'rm -rf "$$FRESHET_TEST_PROGRAMS"' EXIT; \
 	for p in freshet freshet-bench; do go build -o $$FRESHET_TEST_PROGRAMS/$$p/$$p ./cmd/$$p; done; \
 	$(REPORT) -out test-output/tests.txt \
-	  '$(GOTEST) $(TRIAL) $(filter-out $(TRIAL) $(RACED),$(TESTED))' \
+	  '$(GOTEST) -parallel 4 $(TRIAL) $(filter-out $(TRIAL) $(RACED),$(TESTED))' \
 	  'CGO_ENABLED=1 $(GOTEST) -race -skip "$(LONG)" $(RACED)' \
 	  '$(GOTEST) -p 1 -run "$(LONG)" $(LONG_IN)' \
 	  then '$(UITEST)'

@@ -127,6 +127,7 @@ func (c *contractChecker) events(url string) {
 // The real server sends every kind of message in the document, and each has the documented
 // form.
 func TestLongMessagesMatchAsyncAPI(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t, "")
 	for name, text := range map[string]string{
 		"rows": "SELECT ?s ?n { ?s <http://x/n> ?n }", "top": "SELECT ?s { ?s <http://x/n> ?n } ORDER BY DESC(?s) LIMIT 3",

@@ -119,6 +119,7 @@ func (s *recordingEndpoint) take() (most int, busy, late time.Duration, asked in
 // No slot uses more of a real endpoint than its budget and concurrency, neither by the
 // server's reports nor by what the endpoint observed.
 func TestBoundOverSockets(t *testing.T) {
+	t.Parallel()
 	const (
 		budget = 400 * time.Millisecond
 		lanes  = 3

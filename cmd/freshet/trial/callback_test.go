@@ -221,6 +221,7 @@ func TestP10TopicsDoNotMove(t *testing.T) {
 
 // Leases, secrets and undelivered changes survive kill -9 at any moment.
 func TestCallbacksSurviveCrashes(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t, allowLoopback)
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")

@@ -137,6 +137,7 @@ func TestForeignWebSubSubscriber(t *testing.T) {
 // only questions. After a rotation both the new and the old secret verify.
 func TestForeignWebhookReceiver(t *testing.T) {
 	clitest.NeedNode(t, jsClient)
+	t.Parallel()
 	s := newTestServer(t, allowLoopback)
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")

@@ -31,6 +31,7 @@ func agentAt(n *processNode, updated func()) (*mcp.ClientSession, error) {
 // An agent that goes from node to node, of which some are killed, reads each change once, and hears of changes that another
 // node has found.
 func TestClusterAgentMoves(t *testing.T) {
+	t.Parallel()
 	e, nodes, f := startNumbers(t, "n1")
 	names := []string{"n1", "n2", "n3"}
 	query, at, last, told := f.from.Query, fmt.Sprintf("%s:%d", f.from.Epoch, f.from.Seq), f.from.Seq, atomic.Int32{}
@@ -111,6 +112,7 @@ var confirmLink = regexp.MustCompile(`http://\S+/notify-me/\S+`)
 // A visitor asks at one node, confirms at another and stops at the third, and gets nothing afterwards. Somebody with
 // a token gets each change once by e-mail, although nodes are killed.
 func TestClusterVisitor(t *testing.T) {
+	t.Parallel()
 	box := notifytest.NewMailbox(t, nil)
 	e := newCounted(t)
 	e.set(1)

@@ -323,6 +323,7 @@ func numberOf(r *diff.Result) string {
 // the others. Killed nodes lose no change, repeat none and renumber none, and the endpoint never
 // sees two nodes at once.
 func TestClusterOfProcesses(t *testing.T) {
+	t.Parallel()
 	e := newCounted(t)
 	nodes := startCluster(t, e.http.URL, "websub: {allow_callback_networks: [127.0.0.0/8]}\n")
 	for _, n := range nodes {

@@ -76,6 +76,7 @@ func (w town) debt(t *testing.T) float64 {
 // Over sockets, an execution exceeds its slot's budget and finishes. Later slots repay it, and
 // kill -9 during an execution forgives no debt.
 func TestDebtOverSockets(t *testing.T) {
+	t.Parallel()
 	slow := &slowEndpoint{}
 	ep := httptest.NewServer(slow)
 	defer ep.Close()

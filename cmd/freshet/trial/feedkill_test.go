@@ -81,6 +81,7 @@ func (c *patchedCity) answer(w http.ResponseWriter, r *http.Request) {
 // A server that follows a feed and is killed again and again loses no change, and repeats none. It
 // asks only what the feed says.
 func TestKillsWithAFeed(t *testing.T) {
+	t.Parallel()
 	const things, kills, seed = 12, 8, 20261127
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

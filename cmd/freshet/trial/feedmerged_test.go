@@ -18,6 +18,7 @@ import (
 // comes later or earlier.
 func TestTruthMergedWithAFeed(t *testing.T) {
 	clitest.NeedEngine(t)
+	t.Parallel()
 	const things, seed = 40, 20261128
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -87,12 +87,14 @@ func websocketFlag(t *testing.T) []string {
 // server: npm ws, Node's own WebSocket, npm eventsource, and the client's README example.
 func TestForeignClients(t *testing.T) {
 	clitest.NeedNode(t, jsClient)
+	t.Parallel()
 	foreign(t, "", "ws", "native", "sse", "readme")
 }
 
 // If results and changes are too large to send, snapshots replace deltas and links replace rows.
 func TestForeignLarge(t *testing.T) {
 	clitest.NeedNode(t, jsClient)
+	t.Parallel()
 	foreign(t, "limits: {change: 100B}\n", "ws", "readme")
 }
 
@@ -363,11 +365,13 @@ func TestBrowserClient(t *testing.T) {
 // A store of n3 that applies the quads of a graph query is what the server has at each position,
 // and Comunica answers queries from it, over two crashes of the server.
 func TestQuads(t *testing.T) {
+	t.Parallel()
 	quads(t, "", "items", "saved", "stream")
 }
 
 // If results and changes are too large to send, it applies the differences between snapshots.
 func TestQuadsLarge(t *testing.T) {
+	t.Parallel()
 	quads(t, "limits: {change: 100B}\n", "items", "stream")
 }
 

@@ -134,6 +134,7 @@ func (h *hinter) stop() {
 // follower itself. Every changeset becomes one hint, in order, and the affected queries run
 // earlier than their policy would run them.
 func TestLongHintFollow(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "n", "-")
 	s.must(t, "SELECT ?s ?k { ?s <http://x/k> ?k }", "query", "add", "--name", "k", "-")

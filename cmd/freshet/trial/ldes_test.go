@@ -15,6 +15,7 @@ import (
 // ldes-client has the result, byte by byte, in order or not, after a restart of its own and while the server is killed.
 func TestLDESClient(t *testing.T) {
 	needModules(t, "ldes-client")
+	t.Parallel()
 	s := newTestServer(t, "")
 	queries := map[string]string{
 		"rows":      "SELECT (SUBSTR(?x, 2) AS ?n) { ?s <http://x/n> ?x }",

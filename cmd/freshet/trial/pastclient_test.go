@@ -20,6 +20,7 @@ import (
 // Past states that the clients read are those that the results had, also after a crash, and
 // differences lead from each to each.
 func TestPastClients(t *testing.T) {
+	t.Parallel()
 	const last = 5
 	s := newTestServer(t, "")
 	queries := map[string]string{

@@ -321,6 +321,7 @@ func (f *captureFollower) take(m map[string]any) {
 // Kills of the server at any moment do not lose, renumber or repeat captures, and no capture is
 // about a missing result.
 func TestLongCapturesSurviveKills(t *testing.T) {
+	t.Parallel()
 	const seed, rounds = 20261120, 40
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))

@@ -22,6 +22,7 @@ func inPython(args ...string) *exec.Cmd {
 // differences that it reports add up to it.
 func TestPythonClient(t *testing.T) {
 	clitest.NeedPython(t)
+	t.Parallel()
 	foreign(t, "", "py-plain", "py-async", "py-saved")
 }
 
@@ -29,6 +30,7 @@ func TestPythonClient(t *testing.T) {
 // differences.
 func TestPythonClientLarge(t *testing.T) {
 	clitest.NeedPython(t)
+	t.Parallel()
 	foreign(t, "limits: {change: 100B}\n", "py-plain", "py-async")
 }
 

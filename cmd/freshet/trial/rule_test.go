@@ -167,6 +167,7 @@ func TestRuleCommands(t *testing.T) {
 // trial of the same rule over the whole log says.
 func TestRulesSurviveKills(t *testing.T) {
 	clitest.NeedEngine(t)
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 2))

@@ -42,15 +42,8 @@ func TestTruthNomisma(t *testing.T) {
 		h.questions[i], h.questions[j] = h.questions[j],
 			h.questions[i]
 	})
-	h.questions = h.questions[:min(len(h.questions), atLength(1000, 400))]
+	h.questions = h.questions[:min(len(h.questions), atLength(1000, 160))]
 	truthTest{seed: seed, history: h}.run(t)
-}
-
-func TestTruthCity(t *testing.T) {
-	clitest.NeedEngine(t)
-	t.Parallel()
-	seed := truthSeed(t)
-	truthTest{seed: seed, history: cityHistory(t, seed, atLength(300, 100), atLength(60, 24))}.run(t)
 }
 
 func TestTruthCityKilled(t *testing.T) {

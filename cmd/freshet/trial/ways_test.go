@@ -86,6 +86,7 @@ func sseEvent(t *testing.T, lines chan sseLine) sseLine {
 // order of offsets, and for the tag only those of its queries.
 func TestEventSourceForAll(t *testing.T) {
 	needTestClients(t)
+	t.Parallel()
 	s := newTestServer(t, "")
 	ids := map[string]string{}
 	for name, text := range map[string]string{"n": "SELECT ?s ?n { ?s <http://x/n> ?n }", "k": "SELECT ?s ?k { ?s <http://x/k> ?k }"} {
@@ -136,6 +137,7 @@ func TestEventSourceForAll(t *testing.T) {
 // The event stream of one query takes filter and rate from its URL.
 func TestEventSourceFiltered(t *testing.T) {
 	needTestClients(t)
+	t.Parallel()
 	s := newTestServer(t, "")
 	s.must(t, "SELECT ?s ?n { ?s <http://x/n> ?n }", "query", "add", "--name", "rows", "-")
 	s.must(t, "", "endpoint", "tick", "city")
