@@ -25,6 +25,7 @@ type changesets struct {
 	feed.Definition
 	publication *Publication
 	log         *slog.Logger
+	now         func() time.Time
 }
 
 // Follow reads the changesets after those that were published when it is called first.
@@ -47,7 +48,7 @@ func (s *changesets) Follow(ctx context.Context, cursor string, take func(feed.B
 		early = ": set since to a later time, or leave it out to begin now"
 	}
 	return poll(ctx, s.Interval(), func() error {
-		asked := time.Now().UTC()
+		asked := s.now().UTC()
 		last, err := p.Last(ctx)
 		if err != nil {
 			return err
@@ -84,7 +85,7 @@ func (s *changesets) Follow(ctx context.Context, cursor string, take func(feed.B
 			}
 			early = ""
 			e := c.event()
-			e.Time, e.Edit.Text = time.Now().UTC(), "changeset "+next.String()
+			e.Time, e.Edit.Text = s.now().UTC(), "changeset "+next.String()
 			next = next.Next()
 			if err := take(feed.Batch{Events: []feed.Event{e}, Cursor: next.String(), Head: e.Place, Gap: gap, More: true}); err != nil {
 				return err

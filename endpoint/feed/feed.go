@@ -30,7 +30,9 @@ type Options struct {
 	Contact string        // in the User-Agent, unless the definition has one
 	Version string        // of this program, for the User-Agent
 	Pause   time.Duration // before a part of a feed is read once more, 0 for a second; turns have 60, and a missing page 300
-	Logger  *slog.Logger  // nil: silent
+	// Now is the clock by which answers are dated that the feed is compared with, nil for time.Now.
+	Now    func() time.Time
+	Logger *slog.Logger // nil: silent
 }
 
 // Limits that bound the memory of a source.
@@ -112,6 +114,9 @@ func open(d feed.Definition, o Options) (feed.Source, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if d.Kind == feed.Deltas {
 		return bad("kind", errors.New("deltas are sent to POST /v1/feeds/{name}, so nothing is read"))
 	}
@@ -133,11 +138,11 @@ func open(d feed.Definition, o Options) (feed.Source, error) {
 		if err != nil {
 			return bad("url", err)
 		}
-		return &changesets{Definition: d, publication: p, log: o.Logger}, nil
+		return &changesets{Definition: d, publication: p, log: o.Logger, now: o.Now}, nil
 	case feed.LDES:
-		return &ldes{Definition: d, client: c, pause: o.Pause, url: at}, nil
+		return &ldes{Definition: d, client: c, pause: o.Pause, url: at, now: o.Now}, nil
 	case feed.RDFPatch:
-		return &patchLog{Definition: d, client: c, url: at}, nil
+		return &patchLog{Definition: d, client: c, url: at, now: o.Now}, nil
 	case feed.Wikimedia:
 		return &wikimedia{Definition: d, client: c, pause: o.Pause, url: at, log: o.Logger}, nil
 	}

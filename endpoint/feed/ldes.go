@@ -35,6 +35,7 @@ type ldes struct {
 	pause  time.Duration
 	url    string
 	lost   time.Time // since when a page is missing
+	now    func() time.Time
 }
 
 const (
@@ -158,7 +159,7 @@ type walk struct {
 
 // all reads every page that may have changed, and the pages that these link.
 func (w *walk) all(ctx context.Context) error {
-	asked := time.Now().UTC()
+	asked := w.now().UTC()
 	w.age = 0
 	seen := map[string]bool{}
 	for {
@@ -190,7 +191,7 @@ func (w *walk) all(ctx context.Context) error {
 			b.Gap = fmt.Sprintf("since: the stream has nothing before %s, because it keeps no older members: set since to a later time, "+
 				"or leave it out", clock(w.Oldest))
 		}
-		w.head, w.First, w.Short, w.Oldest = time.Now().UTC(), false, false, time.Time{}
+		w.head, w.First, w.Short, w.Oldest = w.now().UTC(), false, false, time.Time{}
 		return w.hand(b)
 	}
 	w.head = asked.Add(-w.age)
@@ -391,6 +392,7 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 		}
 		entity := first(g.objects(m, w.About.VersionOf))
 		e := memberEvent(list, m, entity)
+		e.Time = w.now().UTC()
 		if entity != "" && !e.All { // parts of the version before may be gone
 			e.Loose = append(e.Loose, feed.Loose{Apart: w.apart, Gone: true})
 		}
@@ -444,7 +446,7 @@ func (w *walk) end(g *graph) {
 
 // memberEvent says what a version object changed: its own triples are new, and those of the entity.
 func memberEvent(list []sparql.Pattern, member, entity string) feed.Event {
-	e := feed.Event{Place: feed.Place{Time: time.Now().UTC()}, Edit: feed.Edit{Text: "member " + strings.Trim(member, "<>")}}
+	e := feed.Event{Edit: feed.Edit{Text: "member " + strings.Trim(member, "<>")}}
 	if len(list) > mostTriples {
 		e.All = true
 		return e

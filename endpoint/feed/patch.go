@@ -27,6 +27,7 @@ type patchLog struct {
 	client client
 	url    string
 	age    time.Duration // of the answers that say that there is no next patch
+	now    func() time.Time
 }
 
 const (
@@ -61,7 +62,7 @@ func (l *patchLog) Follow(ctx context.Context, cursor string, take func(feed.Bat
 	return poll(ctx, l.Interval(), func() error {
 		rounds++
 		for {
-			asked := time.Now().UTC()
+			asked := l.now().UTC()
 			b, err := l.next(ctx, &at)
 			asked = asked.Add(-l.age)
 			if err == nil && len(b.Events) == 0 {
@@ -114,7 +115,7 @@ func (l *patchLog) next(ctx context.Context, at *patchCursor) (b feed.Batch, err
 			b.Gap = fmt.Sprintf("since: the log has no first versions, and begins with version %d, which follows %s: leave since out to "+
 				"begin at its end", version, p.previous)
 		}
-		place := feed.Place{Offset: version, Time: time.Now().UTC()}
+		place := feed.Place{Offset: version, Time: l.now().UTC()}
 		e := feed.Event{Place: place, Added: p.added, Removed: p.removed, Edit: feed.Edit{Text: "patch " + strings.Trim(p.id, "<>")}}
 		if long || len(p.added)+len(p.removed) > mostTriples {
 			e.Added, e.Removed, e.All = nil, nil, true

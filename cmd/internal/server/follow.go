@@ -190,7 +190,7 @@ func (s *Server) followFeed(ctx context.Context, name string, ledger *store.Ledg
 
 // readFeed follows a feed by one definition until ctx ends, or what it tells cannot be recorded.
 func (s *Server) readFeed(ctx context.Context, d feed.Definition, ledger *store.Ledger) error {
-	source, err := feedreader.Open(d, feedreader.Options{Contact: s.conf.Contact, Version: cli.Version(), Logger: s.log})
+	source, err := feedreader.Open(d, feedreader.Options{Contact: s.conf.Contact, Version: cli.Version(), Logger: s.log, Now: s.clock.Now})
 	if err != nil {
 		s.log.Error("a feed cannot be read", "feed", d.Name, "error", err)
 		return s.failing(ledger, d.Name, err)

@@ -142,6 +142,35 @@ func TestFeedsAreFollowed(t *testing.T) {
 	}
 }
 
+// What a feed tells has the time by which the server goes, which is not that of the machine for a while after its clock was set.
+// By another clock, an event that is new would be earlier than answers from before it, and count as included in them.
+func TestEventsHaveTheTimeOfTheServer(t *testing.T) {
+	patches := &patchServer{}
+	at := httptest.NewServer(patches)
+	defer at.Close()
+	patches.change("a")
+	_, nodes := startNodes(t, 1, "", func(n *node) {
+		n.machine.Set(time.Hour)
+		n.conf = func(c *config.Config) {
+			c.Feeds = []feed.Definition{{Name: "log", Kind: feed.RDFPatch, URL: at.URL, Every: registry.Duration(50 * time.Millisecond)}}
+		}
+	})
+	s := nodes[0]
+	var city struct{ URL string }
+	s.call("GET", "/v1/endpoints/city", nil, &city)
+	s.call("POST", "/v1/endpoints", map[string]any{"name": "town", "url": city.URL, "slot": "@every 1s", "budget": "1s", "feed": "log"}, nil)
+	for range 2 {
+		version := patches.change("a")
+		await(t, "the feed is read", func() error {
+			f, _, err := s.Store.Ledger.Feed("log")
+			if behind := s.Server.clock.Now().Sub(f.Head.Time); err == nil && (f.Head.Offset < int64(version) || behind.Abs() > time.Minute) {
+				err = fmt.Errorf("it ends with version %d of %v ago", f.Head.Offset, behind)
+			}
+			return err
+		})
+	}
+}
+
 // A feed that was never read says why, and so does each query of its endpoints.
 func TestAFeedThatRefuses(t *testing.T) {
 	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
