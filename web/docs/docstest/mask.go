@@ -31,6 +31,7 @@ var varying = []struct {
 	{regexp.MustCompile(`"slot":\d+`), `"slot":"<n>"`},
 	{regexp.MustCompile(`(?m)^asking \S+; it runs again at .*\n`), ""}, // unless the answer is there at once
 	{regexp.MustCompile(`(?m)^slot \d+: \d+ ran, \d+ changed`), "slot <n>: <n> ran, <n> changed"},
+	{regexp.MustCompile(`(passed over, )[\d.]+( of )`), "${1}<n>$2"},                   // seconds with any number of digits
 	{regexp.MustCompile(`(?m)\d+(?:\.\d+)? s(?: +\d+(?:\.\d+)?){8,} *$`), "<figures>"}, // measured by a simulation
 	{regexp.MustCompile(`(finds more than )\d[\d,]*`), "$1<figure>"},                   // its bound
 	{regexp.MustCompile(`\b(?:\d+(?:\.\d+)?(?:e-?\d+)? ?(?:ns|µs|ms|s|min|seconds|minutes)\b|\d+\.\d{3,}(?:e-?\d+)?|` +

@@ -21,6 +21,8 @@ func TestShows(t *testing.T) {
 		{"q_4s8ho60se9o5ch0hl2qqaufkan  live\n", "q_9gqf3rglq1kg3atndacgn5mucg  stale\n", false},
 		{"slot 1: 1 ran, 0 changed, 0 failed\n", "slot 12: 0 ran, 0 changed, 0 failed\n", true},
 		{"slot 1: 1 ran, 0 changed, 0 failed\n", "slot 1: 1 ran, 0 changed, 1 failed\n", false},
+		{"slot 1: 1 ran, 0 changed, 0 failed, 0 passed over, 0.00306 of 2 s\n",
+			"slot 1: 1 ran, 0 changed, 0 failed, 0 passed over, 0.07 of 2 s\n", true},
 		{"thing,free\nnorth,2\n", "thing,free\r\nnorth,2\r\n", true},
 		{"n3  ready  leases …  http\n", "n3  ready  leases 2  lag 3  http\n", true},
 		{"n3  ready  leases …  http\n", "n3  silent  leases 2  lag 3  http\n", false},
