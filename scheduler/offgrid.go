@@ -9,7 +9,8 @@ import (
 )
 
 // Between two slots, a loop executes queries that hints have marked at once. These
-// executions belong to the slot that ended last: with them it uses at most its budget.
+// executions belong to the slot that ended last: with them, and with the positions that are
+// asked for meanwhile, it uses at most its budget.
 // They are also charged to the next slot, like trial runs. So a slot, what follows it
 // and the next slot together never exceed the bound, whatever hints come.
 //
@@ -45,7 +46,7 @@ func (l *loopData) offGridLimit(now, next time.Time) (limit time.Duration, end t
 		return 0, end
 	}
 	end = l.set.offGridEnd(now, next)
-	left := exactly(last.Budget) - exactly(last.Repaid) - exactly(last.Used) - exactly(last.OffGrid.Used)
+	left := exactly(last.Budget) - exactly(last.Repaid) - exactly(last.Used) - exactly(last.OffGrid.Used) - l.proofs.polled
 	return min(left, l.account.left(l.planner.Unowed()), end.Sub(now)*time.Duration(l.set.endpoint.Concurrency)), end
 }
 

@@ -115,6 +115,47 @@ func TestPositionsHaveAShare(t *testing.T) {
 	})
 }
 
+// A slot, the positions that are asked for after it and what runs then because of these use one budget together.
+func TestPositionsAndQueriesShareTheBudget(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		began := time.Now()
+		w := positionWorld(t, func(q *registry.Query, n int) reply {
+			minute, in := int(time.Since(began)/time.Minute), time.Since(began)%time.Minute
+			took, position := 10*time.Millisecond, 50+minute
+			switch {
+			case q.ID == "q_a":
+				took = time.Second
+			case q.ID == "q_b":
+				took = 5 * time.Second
+			case in > 10*time.Second && in < 40*time.Second:
+				took = 2 * time.Second
+			case in >= 40*time.Second:
+				position++
+			}
+			return reply{took, registry.Changed, numberRow(t, position)}
+		})
+		w.register("b")
+		for i := range int64(3) {
+			time.Sleep(15 * time.Second)
+			w.tell(50+i, map[string]proof.Touch{"q_a": reached(50 + i), "q_b": {Feed: "wd", Reached: feed.Place{Offset: 2}}})
+			time.Sleep(45 * time.Second)
+		}
+		spent := map[time.Duration]time.Duration{} // by minute
+		for _, x := range w.service.executions() {
+			spent[x.start.Sub(began)/time.Minute] += x.end.Sub(x.start)
+		}
+		for minute, took := range spent {
+			if took > 8*time.Second+10*time.Millisecond {
+				t.Errorf("minute %d took %v", minute, took)
+			}
+		}
+		if spent[2] < 8*time.Second {
+			t.Errorf("the third minute took %v, which leaves something for a query", spent[2])
+		}
+		w.stop()
+	})
+}
+
 // An answer without a position says which setting is wrong and what to do, and queries go on.
 func TestPositionErrorsNameTheRemedy(t *testing.T) {
 	for _, c := range []struct {

@@ -25,8 +25,7 @@ type proofs struct {
 	asked     time.Time  // when it was asked for last
 	took      time.Duration
 	more      int           // how often it is to be asked for again at once
-	slot      uint64        // after which polled counts
-	polled    time.Duration // what positions took since that slot
+	polled    time.Duration // what positions took since the last slot
 }
 
 // maxSuspects bounds what waits for the feed.
@@ -260,7 +259,7 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 	err := p.update(now)
 	p.planner.Proofs().Wake(now)
 	limit, end := p.offGridLimit(now, next)
-	limit = min(limit, end.Sub(now), p.proofs.mayPoll(p.loopData))
+	limit = min(limit, end.Sub(now), time.Duration(e.Budget)/pollShare-p.proofs.polled)
 	polls := p.planner.Proofs().AwaitsPosition() && !now.Before(p.pollAt(now))
 	more := p.proofs.more
 	if polls {
@@ -313,14 +312,6 @@ func (p *pacer) polled(a Answer, text string, limit time.Duration, executors, mo
 
 // pollShare is the part of a budget that may be spent on positions between two slots.
 const pollShare = 4
-
-// mayPoll returns how long the position may be asked for until the next slot.
-func (s *proofs) mayPoll(l *loopData) time.Duration {
-	if s.slot != l.last.Number {
-		s.slot, s.polled = l.last.Number, 0
-	}
-	return time.Duration(l.set.endpoint.Budget)/pollShare - s.polled
-}
 
 // suspect keeps a result that has changed although it was proved. It is recorded with the answer. The caller holds the
 // lock.

@@ -37,7 +37,7 @@ func runSlot(ctx context.Context, l *loopData, onTick, early bool) (Slot, error)
 	for _, id := range r.budget.Spoilers() {
 		l.log.Warn("a query spoils requests for several queries; it is asked alone until the server restarts", "query", id, "slot", r.slot.Number)
 	}
-	l.last, l.rest = r.slot, r.budget.Opening()
+	l.last, l.rest, l.proofs.polled = r.slot, r.budget.Opening(), 0
 	l.state(l.clock.Now())
 	return r.slot, nil
 }
