@@ -76,6 +76,8 @@ func SourceOf(d feed.Definition) string {
 const (
 	// clockSet is by how much a time of before must be in the future to show that the clock was set back.
 	clockSet = time.Minute
+	// stepBack is the same for the time that the feed was heard last. The clocks of a cluster differ by less.
+	stepBack = 5 * time.Second
 	// aheadFor is how long an event that is from the future is believed to show that the clock is behind.
 	aheadFor = time.Hour
 )
@@ -95,7 +97,7 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 			f.Unread = time.Unix(0, 0).UTC()
 		}
 	}
-	setBack := f.Heard.After(now.Add(clockSet)) // what has times of the clock before it was set does not compare
+	setBack := f.Heard.After(now.Add(stepBack)) // what has times of the clock before it was set does not compare
 	if setBack {
 		f.Disorder, f.Ahead = 0, 0
 	}

@@ -130,6 +130,34 @@ func TestClockIsSetBack(t *testing.T) {
 	}
 }
 
+// The clock is set back by half a minute, which is longer than the lag: an event after that is earlier than an answer from before.
+func TestClockIsSetBackByLittle(t *testing.T) {
+	at := func(s int64) feed.Place { return feed.Place{Time: sec(s)} }
+	f := Feed{Silence: DefaultSilence}
+	for s := int64(0); s <= 7200; s += 10 {
+		f.Take(&feed.Batch{Head: at(s)}, sec(s))
+	}
+	e := city
+	e.Position = ""
+	v := view(e, f, Endpoint{})
+	b := v.Assumed(sec(7200), 10*time.Second)
+	b.Answered = sec(7201)
+	touch := Touch{Feed: "wd", Reached: at(3600)}
+	v.Now = sec(7202)
+	if !v.Holds(touch, b) {
+		t.Fatalf("%+v", v.Proof(touch, b, ""))
+	}
+	f.Take(&feed.Batch{Events: []feed.Event{{Place: at(7172)}}, Head: at(7172)}, sec(7172))
+	touch.Join(Touch{Feed: "wd", Numbering: f.Numbering, Reached: at(7172), Matched: at(7172)})
+	for s := int64(7180); s <= 9000; s += 10 {
+		f.Take(&feed.Batch{Head: at(s)}, sec(s))
+		v := view(e, f, Endpoint{})
+		if v.Now = sec(s); v.Holds(touch, b) {
+			t.Fatalf("after %d s: an answer from before the event proves: %+v", s, v.Proof(touch, b, ""))
+		}
+	}
+}
+
 // While the clock is an hour ahead, each event seems to come an hour late. Once it is set back, that is forgotten.
 func TestEventsAreNotLateOnceTheClockIsSetBack(t *testing.T) {
 	f := Feed{Silence: DefaultSilence}

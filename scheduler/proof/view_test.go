@@ -22,6 +22,9 @@ func offset(n int64) feed.Place { return feed.Place{Offset: n} }
 func take(f *Feed, gap string, places ...feed.Place) {
 	b := feed.Batch{Gap: gap}
 	now := noon
+	if f.Heard.After(now) {
+		now = f.Heard
+	}
 	for _, p := range places {
 		b.Events = append(b.Events, feed.Event{Place: p})
 		if p.Time.After(now) {
