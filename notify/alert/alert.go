@@ -93,13 +93,14 @@ type Options struct {
 	Names     func(endpoint string, languages []string) watch.Namer
 	Logger    *slog.Logger
 	Now       func() time.Time
-	Resend    time.Duration // between two messages about a firing alert to Alertmanager; 0: 1 min
-	Most      int           // rules in all; 0: 50,000
-	MostEach  int           // rules of one caller; 0: 10,000
-	Bytes     int           // of the states of one caller's rules; 0: 32 MiB
-	Rows      int           // that may meet a rule's condition at a time; 0: 1,000
-	Receivers int           // of one rule; 0: 10
-	Addresses int           // receivers of one caller; 0: 10,000
+	Machine   func() time.Time // the clock of the machine, also when Now does not go by it; nil: Now
+	Resend    time.Duration    // between two messages about a firing alert to Alertmanager; 0: 1 min
+	Most      int              // rules in all; 0: 50,000
+	MostEach  int              // rules of one caller; 0: 10,000
+	Bytes     int              // of the states of one caller's rules; 0: 32 MiB
+	Rows      int              // that may meet a rule's condition at a time; 0: 1,000
+	Receivers int              // of one rule; 0: 10
+	Addresses int              // receivers of one caller; 0: 10,000
 }
 
 const (
@@ -138,6 +139,9 @@ func New(o Options) (*Engine, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Machine == nil {
+		o.Machine = o.Now
 	}
 	o.Resend = cmp.Or(o.Resend, time.Minute)
 	o.Most, o.MostEach = cmp.Or(o.Most, 50_000), cmp.Or(o.MostEach, 10_000)

@@ -36,18 +36,23 @@ type postableAlert struct {
 	GeneratorURL string            `json:"generatorURL"`
 }
 
-// toAlertmanager sends alerts in one request.
+// toAlertmanager sends alerts in one request. Soon after the clock was set, Alertmanager may go by either time: an end has come
+// by both, and that of an alert that fires is to come by both.
 func toAlertmanager(o *Options, to *registry.Receiver, list []registry.AlertMessage) (send, error) {
-	alerts, now := make([]postableAlert, len(list)), o.Now()
+	first, last := o.Now().UTC(), o.Machine().UTC()
+	if last.Before(first) {
+		first, last = last, first
+	}
+	alerts := make([]postableAlert, len(list))
 	for i := range list {
 		m := &list[i]
-		a := postableAlert{Labels: withName(m), Annotations: map[string]string{"query": m.Query}, StartsAt: earlier(m.StartsAt, now),
-			EndsAt: earlier(m.EndsAt, now), GeneratorURL: o.page(m.Query)}
+		a := postableAlert{Labels: withName(m), Annotations: map[string]string{"query": m.Query}, StartsAt: earlier(m.StartsAt, first),
+			EndsAt: earlier(m.EndsAt, first), GeneratorURL: o.page(m.Query)}
 		if m.Summary != "" {
 			a.Annotations["summary"] = m.Summary
 		}
 		if m.State == registry.AlertFiring {
-			a.EndsAt = now.Add(endsInResend * o.Resend).UTC()
+			a.EndsAt = last.Add(endsInResend * o.Resend)
 		}
 		alerts[i] = a
 	}

@@ -3,7 +3,10 @@
 package alert_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,4 +103,49 @@ func TestWaitAfterClockWasSetForward(t *testing.T) {
 	record("a=30")
 	record("a=31")
 	until(t, "one fires, the other ends", func() bool { return len(h.messages()) == 1 && r.rule("long").Status == registry.RuleInactive })
+}
+
+// While the server does not go by the clock of the machine yet, Alertmanager may: what has ended has ended by both clocks, and
+// what fires goes on by both.
+func TestAlertmanagerWhenTheClockIsSet(t *testing.T) {
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			type posted struct{ StartsAt, EndsAt time.Time }
+			var last atomic.Pointer[posted]
+			url := newServer(t, func(r *http.Request) int {
+				var list []posted
+				if err := json.NewDecoder(r.Body).Decode(&list); err != nil || len(list) != 1 {
+					t.Errorf("%+v: %v", list, err)
+				} else {
+					last.Store(&list[0])
+				}
+				return http.StatusOK
+			})
+			r := newRig(t)
+			r.stop()
+			at := time.Unix(1_790_000_000, 0).Add(time.Hour)
+			r.options.Now = func() time.Time { return at }
+			r.options.Machine = func() time.Time { return at.Add(by) }
+			r.start()
+			q := r.log.Add("q", diff.Select, false)
+			r.ahead = time.Hour
+			r.record(q, "a=20")
+			to := []registry.Receiver{{Kind: "alertmanager", Address: url}}
+			r.create(registry.RuleSettings{Name: "high", Query: q, When: "?value > 10", To: to})
+			earlier, later := at, at.Add(by)
+			if later.Before(earlier) {
+				earlier, later = later, earlier
+			}
+			until(t, "the alert", func() bool { return last.Load() != nil })
+			if a := last.Load(); !a.EndsAt.After(later) {
+				t.Errorf("an alert that fires ends at %s, at %s or %s", a.EndsAt, earlier, later)
+			}
+			last.Store(nil)
+			r.record(q, "a=1")
+			until(t, "its end", func() bool { a := last.Load(); return a != nil && !a.EndsAt.After(later) })
+			if a := last.Load(); a.EndsAt.After(earlier) || a.EndsAt.Before(a.StartsAt) {
+				t.Errorf("an alert from %s ends at %s, at %s or %s", a.StartsAt, a.EndsAt, earlier, later)
+			}
+		})
+	}
 }

@@ -122,7 +122,7 @@ func newAlerts(s *Server, labels *watch.Labels) (*alert.Engine, error) {
 		Most: unlimited(s.conf.Limits.Rules), MostEach: unlimited(s.conf.Limits.TokenRules), Bytes: unlimited(int(s.conf.Limits.TokenBytes)),
 		Rows: unlimited(s.conf.Limits.RuleRows), Receivers: unlimited(s.conf.Limits.RuleReceivers),
 		Addresses: unlimited(s.conf.Limits.TokenReceivers),
-		Lease:     lease, Now: s.clock.Now,
+		Lease:     lease, Now: s.clock.Now, Machine: s.clock.Machine,
 		Mail: *mail, PushKey: s.pushKey, Names: labels.Known,
 		Store: rules, Queue: s.Store.Subscriptions, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard,
 		Query:   s.Store.Queries.Query,

@@ -295,12 +295,12 @@ var bugs = []bug{
 			"			map[bool]uint64{true: uint64(v.Time.Unix() / 60), false: v.Firing}[BUG], v.State),"},
 	}},
 	{"short-alert", "alerts end at Alertmanager before they are sent again", []edit{
-		{"notify/alert/alertmanager.go", "now.Add(endsInResend * o.Resend)",
-			"now.Add(endsInResend * o.Resend / map[bool]time.Duration{true: 8, false: 1}[BUG])"},
+		{"notify/alert/alertmanager.go", "last.Add(endsInResend * o.Resend)",
+			"last.Add(endsInResend * o.Resend / map[bool]time.Duration{true: 8, false: 1}[BUG])"},
 	}},
 	{"future-start", "an alert starts after its end when the clock was ahead", []edit{
-		{"notify/alert/alertmanager.go", "StartsAt: earlier(m.StartsAt, now),",
-			"StartsAt: map[bool]time.Time{true: m.StartsAt, false: earlier(m.StartsAt, now)}[BUG],"},
+		{"notify/alert/alertmanager.go", "StartsAt: earlier(m.StartsAt, first),",
+			"StartsAt: map[bool]time.Time{true: m.StartsAt, false: earlier(m.StartsAt, first)}[BUG],"},
 	}},
 	{"never-settled", "an alert that was delivered stays in the queue", []edit{
 		{"notify/alert/send.go", "	for i := range list {\n		s.Drop = append(", "	for i := range list {\n		if BUG && list[i].Seq%2 " +
