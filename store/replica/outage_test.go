@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/memory"
 	"go.etcd.io/bbolt"
@@ -33,7 +34,11 @@ func open(t *testing.T, j journal.Journal) *Replica {
 		Digest:  func(b []byte, _ *bbolt.Tx, _ Answer) []byte { return b },
 		Ends:    func(error) bool { return false },
 		Applied: func([]Answer) {}, Foreign: func([]Answer) {},
-		Failed: func(err error) { t.Error(err) },
+		Failed: func(err error) {
+			if !errors.Is(err, journal.ErrUnreadable) { // a test ends the replica with it
+				t.Error(err)
+			}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -59,5 +64,20 @@ func TestOutageOfAppliedCommand(t *testing.T) {
 	}
 	if _, err := r.Submit([]byte("nothing")); err != nil {
 		t.Errorf("after the outage: %v", err)
+	}
+}
+
+// A node whose journal turns out to be damaged ends. Until then it says that another node may answer.
+func TestCallsOfANodeThatEnds(t *testing.T) {
+	r := open(t, memory.New("test").Open())
+	r.stop(journal.ErrUnreadable)
+	for name, call := range map[string]func() error{
+		"a command": func() error { _, err := r.Submit([]byte("nothing")); return err },
+		"a wait":    func() error { return r.Confirm() },
+	} {
+		var p *registry.Problem
+		if err := call(); !errors.Is(err, journal.ErrUnreadable) || !errors.As(err, &p) || p.Kind != registry.KindUnavailable {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -445,10 +445,11 @@ func (r *Replica) Wait(ctx context.Context, seq uint64) error {
 	}
 }
 
-// why returns the reason for the end of ctx.
+// why returns the reason for the end of ctx. Once this node has ended, another one may answer.
 func (r *Replica) why(ctx context.Context) error {
 	if err := context.Cause(r.ctx); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", err, &registry.Problem{Kind: registry.KindUnavailable, RetryAfter: 5 * time.Second,
+			Detail: "this node follows the journal of its cluster no more, and ends: ask another node"})
 	}
 	return fmt.Errorf("%w: %w", ErrNoJournal, context.Cause(ctx))
 }
@@ -550,6 +551,7 @@ func (r *Replica) Submit(form []byte) (Command, error) {
 		err = fmt.Errorf("journal: %w", err)
 		if errors.Is(err, journal.ErrDamaged) {
 			r.fail(err)
+			return nil, r.why(r.ctx)
 		}
 		if errors.Is(err, journal.ErrTooLarge) { // its servers have a lower limit
 			r.takeLess(form)
