@@ -31,6 +31,7 @@ func TestPause(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the end of a", func() bool { return len(h.messages()) == 2 })
+	r.delivered("late")
 	r.record(q, "a=11", "c=20")
 	r.stop()
 	r.start()
