@@ -80,17 +80,6 @@ func (w *When) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// trigger is what a Changed item waits for, as a comparable value.
-func (w When) trigger() string {
-	b, _ := json.Marshal(When{Changed: w.Changed, Where: w.Where})
-	return string(b)
-}
-
-// SameTrigger reports whether two items wait for the same changes.
-func (w When) SameTrigger(x When) bool {
-	return w.Changed != "" && w.Changed == x.Changed && w.trigger() == x.trigger()
-}
-
 // IntervalLength is the length of the intervals of item i that a change or a
 // prediction starts.
 func (p *Profile) IntervalLength(i int) Span {

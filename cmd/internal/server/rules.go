@@ -5,10 +5,8 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
@@ -34,7 +32,7 @@ func (f fencedRules) EditRules(e *registry.RuleEdit) error {
 }
 
 // A ruleSet is web.Rules. In a cluster, the node that evaluates the rules also edits them, and
-// knows which cannot be evaluated, so the other nodes ask it.
+// knows which cannot be evaluated, so the other nodes ask it about a rule. Lists are what each node knows.
 type ruleSet struct {
 	*alert.Engine
 	peers *peers // nil: other nodes are not asked
@@ -141,37 +139,4 @@ func (s ruleSet) Rule(c registry.Caller, ref string) (registry.ListedRule, error
 		return r, err
 	}
 	return s.Engine.Rule(c, ref)
-}
-
-// Rules implements web.Rules. While no other node can be asked it is what this node knows.
-func (s ruleSet) Rules(after string, limit int) ([]registry.ListedRule, error) {
-	if s.own() {
-		return s.Engine.Rules(after, limit)
-	}
-	path := fmt.Sprint("/v1/rules?limit=", limit)
-	if after != "" {
-		path += "&cursor=" + url.QueryEscape(after)
-	}
-	var page struct{ Rules []ruleStatus }
-	err := s.peers.ask(context.Background(), evaluates, request{method: http.MethodGet, path: path}, &page)
-	if err != nil && unavailableDetail(err) == "" {
-		return nil, err
-	}
-	var news []string
-	for _, x := range page.Rules {
-		if _, err := s.Engine.Rule(registry.Caller{}, x.ID); errors.Is(err, registry.ErrNotFound) {
-			news = append(news, x.ID)
-		}
-	}
-	if err := s.Refresh(news); err != nil {
-		return nil, err
-	}
-	list, err := s.Engine.Rules(after, limit)
-	for i := range list {
-		n := slices.IndexFunc(page.Rules, func(x ruleStatus) bool { return x.ID == list[i].ID })
-		if n >= 0 {
-			list[i].Status, list[i].Reason = page.Rules[n].Status, page.Rules[n].Reason
-		}
-	}
-	return list, err
 }
