@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"github.com/freshet/freshet/endpoint/formats"
-	"github.com/freshet/freshet/endpoint/loopback"
+	"github.com/freshet/freshet/endpoint/loopbacktest"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -96,7 +96,7 @@ func TestRetryAfter(t *testing.T) {
 }
 
 func TestNoConnection(t *testing.T) {
-	closed := "http://" + loopback.Reserve(t)
+	closed := "http://" + loopbacktest.Reserve(t)
 	c := client(t, closed+"/secret-path", nil)
 	a := execute(t, c, sel("SELECT secret"))
 	want(t, a, registry.Failed, "connection refused")

@@ -49,15 +49,20 @@ type Quiet struct {
 
 // MarshalJSON implements json.Marshaler.
 func (r Receiver) MarshalJSON() ([]byte, error) {
-	address, err := json.Marshal(map[string]string{r.Kind: r.Address})
-	rest, failed := json.Marshal(struct {
+	return ReceiverJSON(r.Kind, r.Address, struct {
 		Quiet
 		Secret string `json:"secret,omitempty"`
 	}{r.Quiet, r.Secret})
-	if err := errors.Join(err, failed); err != nil || len(rest) == len("{}") {
-		return address, err
+}
+
+// ReceiverJSON returns an object that has an address by the name of its kind, and the members of rest.
+func ReceiverJSON(kind, address string, rest any) ([]byte, error) {
+	first, err := json.Marshal(map[string]string{kind: address})
+	members, failed := json.Marshal(rest)
+	if err := errors.Join(err, failed); err != nil || len(members) == len("{}") {
+		return first, err
 	}
-	return slices.Concat(address[:len(address)-1], []byte(","), rest[1:]), nil
+	return slices.Concat(first[:len(first)-1], []byte(","), members[1:]), nil
 }
 
 // UnmarshalJSON implements json.Unmarshaler. A receiver with several addresses gets a kind that does not

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/freshet/freshet/endpoint/loopback"
+	"github.com/freshet/freshet/endpoint/loopbacktest"
 )
 
 // Options are the settings that tests vary; 0 means the default.
@@ -64,7 +64,7 @@ func Start(t testing.TB, o Options) *Server {
 // launch starts a server and waits until it answers.
 func launch(t testing.TB, o Options) (*Server, error) {
 	t.Helper()
-	sql, web := loopback.Reserve(t), loopback.Reserve(t)
+	sql, web := loopbacktest.Reserve(t), loopbacktest.Reserve(t)
 	s := &Server{URL: "http://" + web + "/sparql", t: t, dir: t.TempDir(), sql: sql}
 	if err := os.WriteFile(filepath.Join(s.dir, "virtuoso.ini"), []byte(settings(s.dir, sql, web, o)), 0o600); err != nil {
 		t.Fatal(err)

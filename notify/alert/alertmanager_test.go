@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/freshet/freshet/diff"
-	"github.com/freshet/freshet/endpoint/loopback"
+	"github.com/freshet/freshet/endpoint/loopbacktest"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -47,7 +47,7 @@ func alertmanager(t *testing.T, hook string) string {
 	if err := os.WriteFile(filepath.Join(dir, "alertmanager.yml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr := loopback.Reserve(t)
+	addr := loopbacktest.Reserve(t)
 	cmd := exec.Command(program, "--config.file", filepath.Join(dir, "alertmanager.yml"), "--storage.path", dir,
 		"--web.listen-address", addr, "--cluster.listen-address", "")
 	var out bytes.Buffer

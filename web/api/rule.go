@@ -51,12 +51,7 @@ type Receiver struct {
 // MarshalJSON implements json.Marshaler.
 func (r Receiver) MarshalJSON() ([]byte, error) {
 	type members Receiver
-	address, err := json.Marshal(map[string]string{r.Kind: r.Address})
-	rest, fail := json.Marshal(members(r))
-	if err := errors.Join(err, fail); err != nil {
-		return nil, err
-	}
-	return slices.Concat(address[:len(address)-1], []byte(","), rest[1:]), nil
+	return registry.ReceiverJSON(r.Kind, r.Address, members(r))
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

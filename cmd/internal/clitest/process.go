@@ -19,7 +19,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/endpoint/local"
-	"github.com/freshet/freshet/endpoint/loopback"
+	"github.com/freshet/freshet/endpoint/loopbacktest"
 	"github.com/spf13/cobra"
 )
 
@@ -194,7 +194,7 @@ func (t *Tail) String() string {
 // none.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	return loopback.Reserve(t)
+	return loopbacktest.Reserve(t)
 }
 
 // SkipPart skips a test that needs a missing part of the machine. It fails the test if

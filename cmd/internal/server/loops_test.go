@@ -20,7 +20,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cluster"
 	"github.com/freshet/freshet/diff"
-	"github.com/freshet/freshet/endpoint/loopback"
+	"github.com/freshet/freshet/endpoint/loopbacktest"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
 )
@@ -238,7 +238,7 @@ func TestLoopsWithoutOwner(t *testing.T) {
 	var q struct{ ID string }
 	other.call("POST", "/v1/queries", map[string]string{"endpoint": "city", "query": "SELECT ?n { ?s ?p ?n }"}, &q)
 	other.call("POST", "/v1/endpoints/city/tick", nil, nil)
-	closed := loopback.Reserve(t)
+	closed := loopbacktest.Reserve(t)
 	refused := func(why string) {
 		t.Helper()
 		for _, c := range [][3]string{{"POST", "/v1/endpoints/city/tick"}, {"GET", "/v1/queries/" + q.ID + "/explain"},

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cluster"
-	"github.com/freshet/freshet/endpoint/loopback"
+	"github.com/freshet/freshet/endpoint/loopbacktest"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
 )
@@ -227,7 +227,7 @@ func TestRulesOfALaggingNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	editWhileLagging(t, owner, other, q.ID)
-	closed := loopback.Reserve(t)
+	closed := loopbacktest.Reserve(t)
 	network := other.peers.client.Transport.(*http.Transport)
 	network.DialContext = func(ctx context.Context, kind, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, kind, closed)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/freshet/freshet/endpoint/loopback"
+	"github.com/freshet/freshet/endpoint/loopbacktest"
 	"github.com/freshet/freshet/store/journal/nats"
 )
 
@@ -18,13 +18,13 @@ func Configs(t testing.TB, cluster string, members int) []nats.ServerConfig {
 	t.Helper()
 	peers := map[string]string{}
 	for i := range members {
-		peers[fmt.Sprint("n", i)] = loopback.Reserve(t)
+		peers[fmt.Sprint("n", i)] = loopbacktest.Reserve(t)
 	}
 	list := make([]nats.ServerConfig, members)
 	for i := range list {
 		node := fmt.Sprint("n", i)
 		list[i] = nats.ServerConfig{
-			Cluster: cluster, Node: node, Listen: peers[node], Peers: peers, Clients: loopback.Reserve(t),
+			Cluster: cluster, Node: node, Listen: peers[node], Peers: peers, Clients: loopbacktest.Reserve(t),
 			Dir: t.TempDir(), Token: Token, MaxSize: 1 << 30,
 		}
 	}

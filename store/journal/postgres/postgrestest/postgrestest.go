@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/freshet/freshet/endpoint/loopback"
+	"github.com/freshet/freshet/endpoint/loopbacktest"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -47,7 +47,7 @@ func Start(t testing.TB) *Server {
 			t.Error(err)
 		}
 	})
-	_, port, err := net.SplitHostPort(loopback.Reserve(t))
+	_, port, err := net.SplitHostPort(loopbacktest.Reserve(t))
 	if err != nil {
 		t.Fatal(err)
 	}

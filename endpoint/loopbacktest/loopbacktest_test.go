@@ -1,4 +1,4 @@
-package loopback_test
+package loopbacktest_test
 
 import (
 	"errors"
@@ -8,14 +8,14 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/freshet/freshet/endpoint/loopback"
+	"github.com/freshet/freshet/endpoint/loopbacktest"
 )
 
 // TestReserve starts servers on a reserved address one after the other. While none runs, the
 // port refuses connections.
 func TestReserve(t *testing.T) {
-	addr := loopback.Reserve(t)
-	if other := loopback.Reserve(t); addr == other {
+	addr := loopbacktest.Reserve(t)
+	if other := loopbacktest.Reserve(t); addr == other {
 		t.Fatalf("%s is reserved twice", addr)
 	}
 	for range 2 {
@@ -46,7 +46,7 @@ func TestClaim(t *testing.T) {
 		t.Skip("other systems have no claims")
 	}
 	var port int
-	if _, err := fmt.Sscanf(loopback.Reserve(t), "127.0.0.1:%d", &port); err != nil {
+	if _, err := fmt.Sscanf(loopbacktest.Reserve(t), "127.0.0.1:%d", &port); err != nil {
 		t.Fatal(err)
 	}
 	if l, err := net.Listen("unix", fmt.Sprintf("@freshet-test-port-%d", port)); err == nil {

@@ -1,4 +1,4 @@
-package loopback
+package loopbacktest
 
 // This file keeps the ports of this process from other processes that use this package.
 

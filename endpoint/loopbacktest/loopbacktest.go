@@ -1,10 +1,10 @@
-// Package loopback reserves addresses for the servers that tests start.
+// Package loopbacktest reserves addresses for the servers that tests start.
 //
 // A test that listens itself uses port 0 and asks which port it got. A program with a fixed
 // port, or one that restarts on the same port, needs an address that nothing else takes
 // before it listens. Other tests listen and connect at the same time, so a port that was
 // free a moment ago is not enough.
-package loopback
+package loopbacktest
 
 import (
 	"fmt"

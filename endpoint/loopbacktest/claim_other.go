@@ -1,6 +1,6 @@
 //go:build !linux
 
-package loopback
+package loopbacktest
 
 // This file is for systems without a cheap claim. There the ports of processes differ because
 // their ids do.
