@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 )
 
 var _ = known(&kind{Kind: Kind{"email", "address that gets the alerts by e-mail"}, batch: batch, together: true, people: true, send: toMail,
@@ -22,7 +22,8 @@ var _ = known(&kind{Kind: Kind{"email", "address that gets the alerts by e-mail"
 // Mail says how e-mail is sent, and to whom it may go.
 type Mail = service.Mail
 
-const mostSubject = 200
+// mostWords is the number of characters of a summary or a label in an e-mail. Few have as many.
+const mostWords = 4000
 
 func toMail(o *Options, to *registry.Receiver, list []registry.AlertMessage) (send, error) {
 	var body strings.Builder
@@ -30,7 +31,7 @@ func toMail(o *Options, to *registry.Receiver, list []registry.AlertMessage) (se
 	for i := range said {
 		o.describe(&body, &said[i])
 	}
-	return o.Mail.Call(service.Letter{ID: together(list), At: list[len(list)-1].At, To: to.Address, Subject: still(list) + subject(said),
+	return o.Mail.Call(service.Letter{ID: together(list), At: list[len(list)-1].At, To: to.Address, Subject: subject(said),
 		Text: body.String()}, o.Now), nil
 }
 
@@ -54,11 +55,9 @@ func together(list []registry.AlertMessage) string {
 // subject names what alerts are about.
 func subject(list []registry.AlertMessage) string {
 	if len(list) == 1 {
-		text := fmt.Sprintf("[%s] %s", strings.ToUpper(string(list[0].State)), list[0].Name)
-		if s := oneLine(list[0].Summary); s != "" {
-			text += ": " + s
-		}
-		return strings.ToValidUTF8(text[:min(len(text), mostSubject)], "")
+		m := &list[0]
+		return watch.Line(fmt.Sprintf("%s[%s] %s%s", still(list), strings.ToUpper(string(m.State)), m.Name,
+			strings.TrimSuffix(": "+m.Summary, ": ")), mostLine)
 	}
 	count, names := map[registry.AlertState]int{}, map[string]bool{}
 	for i := range list {
@@ -71,32 +70,22 @@ func subject(list []registry.AlertMessage) string {
 			states = append(states, fmt.Sprintf("%s:%d", strings.ToUpper(string(s)), count[s]))
 		}
 	}
-	text := fmt.Sprintf("[%s] %s", strings.Join(states, " "), strings.Join(slices.Sorted(maps.Keys(names)), ", "))
-	return strings.ToValidUTF8(text[:min(len(text), mostSubject)], "")
+	return watch.Line(fmt.Sprintf("%s[%s] %s", still(list), strings.Join(states, " "), strings.Join(slices.Sorted(maps.Keys(names)), ", ")),
+		mostLine)
 }
 
 // describe writes the paragraph about one alert.
 func (o *Options) describe(b *strings.Builder, m *registry.AlertMessage) {
 	fmt.Fprintf(b, "%s %s\r\n", strings.ToUpper(string(m.State)), m.Name)
-	if s := oneLine(m.Summary); s != "" {
+	if s := watch.Line(m.Summary, mostWords); s != "" {
 		fmt.Fprintf(b, "  %s\r\n", s)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Labels)) {
-		fmt.Fprintf(b, "  %s=%s\r\n", name, oneLine(m.Labels[name]))
+		fmt.Fprintf(b, "  %s=%s\r\n", name, watch.Line(m.Labels[name], mostWords))
 	}
 	fmt.Fprintf(b, "  since %s\r\n", m.StartsAt.UTC().Format(time.RFC3339))
 	if !m.EndsAt.IsZero() {
 		fmt.Fprintf(b, "  until %s\r\n", m.EndsAt.UTC().Format(time.RFC3339))
 	}
 	fmt.Fprintf(b, "  %s\r\n\r\n", o.page(m.Query))
-}
-
-// oneLine replaces line ends and other control characters, which values may have, by blanks.
-func oneLine(s string) string {
-	return strings.TrimSpace(strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) {
-			return ' '
-		}
-		return c
-	}, s))
 }

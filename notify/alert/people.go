@@ -66,7 +66,7 @@ func (o *Options) words(list []registry.AlertMessage) service.Message {
 			func(s string) bool { return s == "" }), "\n")
 		return m
 	}
-	m.Title = watch.Line(still(list)+subject(list), mostLine)
+	m.Title = subject(list)
 	var said []string
 	for i := range list[:min(len(list), mostSaid)] {
 		x := &list[i]

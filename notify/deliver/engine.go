@@ -129,8 +129,8 @@ type Engine struct {
 	failed  chan error
 	ended   atomic.Bool
 	stats   struct{ sent, ok, failed atomic.Uint64 }
-	tallies map[tallied]*tally // guarded by mu
-	tries   *registry.Rates    // of callers
+	tallies map[tallied]*WayStats // guarded by mu
+	tries   *registry.Rates       // of callers
 }
 
 // The turns of the subscriptions: which of them may run when.
@@ -161,7 +161,7 @@ type holder struct {
 // New returns an engine with all stored subscriptions. Run starts it.
 func New(o Options) (*Engine, error) {
 	o.fill()
-	e := &Engine{tallies: make(map[tallied]*tally), tries: registry.NewRates(rate.Every(tryEvery), tryBurst), failed: make(chan error, 1)}
+	e := &Engine{tallies: make(map[tallied]*WayStats), tries: registry.NewRates(rate.Every(tryEvery), tryBurst), failed: make(chan error, 1)}
 	e.turns = turns{opts: &o, serve: e.turn, follow: o.Waker.Follow(), subscribers: make(map[string]*subscriber),
 		queries: make(map[string]map[*subscriber]struct{}),
 		hosts:   make(map[string]*host), holders: make(map[holder]int), work: make(chan struct{}, 1)}
@@ -256,11 +256,11 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// tally returns the tally of a way and a kind. The caller holds mu, or is New.
-func (e *Engine) tally(of tallied) *tally {
+// tally returns the counts of a way and a kind. The caller holds mu, or is New.
+func (e *Engine) tally(of tallied) *WayStats {
 	t := e.tallies[of]
 	if t == nil {
-		t = new(tally)
+		t = &WayStats{Way: of.way, Kind: of.kind}
 		e.tallies[of] = t
 	}
 	return t
@@ -278,8 +278,8 @@ func (e *Engine) WayStats() []WayStats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	list := make([]WayStats, 0, len(e.tallies))
-	for of, t := range e.tallies {
-		list = append(list, WayStats{of.way, of.kind, t.taken.Load(), t.failed.Load(), t.retried.Load(), t.givenUp.Load()})
+	for _, t := range e.tallies {
+		list = append(list, *t)
 	}
 	return list
 }

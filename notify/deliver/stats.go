@@ -2,11 +2,7 @@
 
 package deliver
 
-import (
-	"sync/atomic"
-
-	"github.com/freshet/freshet/registry"
-)
+import "github.com/freshet/freshet/registry"
 
 // Stats counts requests since the start.
 type Stats struct {
@@ -15,10 +11,7 @@ type Stats struct {
 	Running, Queued, Hosts int
 }
 
-// A tally counts the deliveries of one way.
-type tally struct{ taken, failed, retried, givenUp atomic.Uint64 }
-
-// A tallied is what a tally is about: the deliveries of a way, or to one kind of receivers of alerts.
+// A tallied is what a WayStats is about: the deliveries of a way, or to one kind of receivers of alerts.
 type tallied struct {
 	way  registry.Way
 	kind string
@@ -36,13 +29,13 @@ type WayStats struct {
 }
 
 // count counts an edit that changed a subscription from before to after.
-func (t *tally) count(r *Reply, before, after *registry.Subscription) {
-	t.taken.Add(after.Deliveries - before.Deliveries)
+func (w *WayStats) count(r *Reply, before, after *registry.Subscription) {
+	w.Taken += after.Deliveries - before.Deliveries
 	if r != nil && !r.OK() {
-		t.failed.Add(1)
+		w.Failed++
 	}
 	if r != nil && before.Failures > 0 {
-		t.retried.Add(1)
+		w.Retried++
 	}
-	t.givenUp.Add(after.GaveUp - before.GaveUp)
+	w.GivenUp += after.GaveUp - before.GaveUp
 }
