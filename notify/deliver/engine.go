@@ -247,8 +247,7 @@ func (e *Engine) Subscription(id string) (registry.Subscription, error) {
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Stats{Subscriptions: len(e.subscribers), Sent: e.stats.sent.Load(), Taken: e.stats.ok.Load(), Failed: e.stats.failed.Load(),
-		Hosts: len(e.hosts)}
+	s := Stats{Subscriptions: len(e.subscribers), Sent: e.stats.sent.Load(), Taken: e.stats.ok.Load(), Failed: e.stats.failed.Load()}
 	for i := range e.limiters {
 		s.Running += e.limiters[i].running
 		s.Queued += e.limiters[i].queued

@@ -180,16 +180,6 @@ func numeric(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// Client returns a client whose calls the guard checks. It follows no redirects.
-func (g *Guard) Client(t Timing, conns int) *http.Client {
-	o := Options{Timing: t}
-	o.fill()
-	return &http.Client{
-		Timeout: o.Timing.Total, Transport: g.transport(o.Timing, conns, func(string, bool) {}),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
 // transport returns the transport of all calls: without proxies, and with bounds on
 // everything. It reports to dialled whether a host's address is in a listed network.
 func (g *Guard) transport(t Timing, conns int, dialled func(host string, trusted bool)) *http.Transport {

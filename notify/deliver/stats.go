@@ -6,9 +6,9 @@ import "github.com/freshet/freshet/registry"
 
 // Stats counts requests since the start.
 type Stats struct {
-	Subscriptions          int
-	Sent, Taken, Failed    uint64
-	Running, Queued, Hosts int
+	Subscriptions       int
+	Sent, Taken, Failed uint64
+	Running, Queued     int
 }
 
 // A tallied is what a WayStats is about: the deliveries of a way, or to one kind of receivers of alerts.

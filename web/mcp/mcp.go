@@ -171,11 +171,6 @@ func (s *Server) Answer(r *http.Request) Answer {
 	return Answer{Status: http.StatusOK, Body: c.response(result)}
 }
 
-// Refuse returns the message for an error of the server that is met before a message is read.
-func Refuse(code int, format string, a ...any) []byte {
-	return (&call{}).refuse(wrong(0, code, format, a...)).Body
-}
-
 func (c *call) refuse(err error) Answer {
 	e := &Error{}
 	if !errors.As(err, &e) {
