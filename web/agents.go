@@ -102,9 +102,6 @@ func (c agentAPI) answer() error {
 }
 
 func (c agentAPI) listen(use *agentUse, l *mcp.Listen) error {
-	if c.Followers == nil {
-		return notFound("nothing can be followed here")
-	}
 	leave, err := c.agents.listen(use, len(l.Topics))
 	if err != nil {
 		return err

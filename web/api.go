@@ -38,9 +38,7 @@ func New(c Config) (*Handler, error) {
 }
 
 func newServer(c Config) (*server, error) {
-	if err := c.Complete(); err != nil {
-		return nil, err
-	}
+	c.Complete()
 	base, err := url.Parse(c.PublicURL)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.RawQuery != "" || base.Fragment != "" {
 		return nil, fmt.Errorf("web: public_url %q is not an absolute http or https URL", c.PublicURL)

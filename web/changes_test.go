@@ -207,8 +207,7 @@ func TestStreams(t *testing.T) {
 			t.Errorf("%q %v", a.body, a.Header)
 		}
 	}
-	w = newWorld(t, func(c *Config) { c.Followers = nil })
-	w.get("/v1/changes", stream).problem(406, "not-acceptable")
+	w.get("/v1/changes", "Accept: image/png").problem(406, "not-acceptable")
 }
 
 func TestChangeThatCannotBeWritten(t *testing.T) {

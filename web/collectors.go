@@ -108,16 +108,8 @@ func (read reader) Collect(ch chan<- prometheus.Metric) {
 // moment of the scrape.
 func scrapes(s *server) http.Handler {
 	now := prometheus.NewRegistry()
-	now.MustRegister(reader(s.collectEndpoints), reader(s.collectStorage), reader(s.collectOutlook))
-	if s.ChangeFeeds != nil {
-		now.MustRegister(reader(s.collectFeeds))
-	}
-	if s.Deliveries != nil {
-		now.MustRegister(reader(s.collectDeliveries))
-	}
-	if s.Rules != nil {
-		now.MustRegister(reader(s.collectRules))
-	}
+	now.MustRegister(reader(s.collectEndpoints), reader(s.collectStorage), reader(s.collectOutlook), reader(s.collectFeeds),
+		reader(s.collectDeliveries), reader(s.collectRules))
 	return promhttp.HandlerFor(prometheus.Gatherers{s.Metrics.registry, now}, promhttp.HandlerOpts{DisableCompression: true})
 }
 
@@ -127,7 +119,7 @@ func (s *server) collectEndpoints(put func(metric, float64, ...string)) error {
 	all, err := s.Registry.Endpoints()
 	now := s.Now()
 	for _, e := range all {
-		if s.Local != nil && !s.Local(e.Name) {
+		if !s.Local(e.Name) {
 			continue
 		}
 		st, err := s.Daemon.State(e.Name)
@@ -149,9 +141,7 @@ func (s *server) collectEndpoints(put func(metric, float64, ...string)) error {
 			put(oldestDesc, max(0, now.Sub(st.Oldest).Seconds()), e.Name)
 		}
 		put(nextTryDesc, max(0, st.NextTry.Sub(now).Seconds()), e.Name)
-		if s.Merging != nil {
-			s.collectAsks(e.Name, put)
-		}
+		s.collectAsks(e.Name, put)
 	}
 	return err
 }

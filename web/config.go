@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"io"
 	"iter"
 	"log/slog"
@@ -30,10 +29,7 @@ const (
 	defaultTries    = 4
 )
 
-// Config is what the API is made of. Registry, Gate, Data, Loops.Daemon,
-// Publishing.ChangeJSON and Site.PublicURL are required. Any other part may be
-// left out: then its routes are absent, its event streams are answered with 406,
-// or a default takes its place.
+// Config is what the API is made of. All of it is required, but what says that it may be left out.
 type Config struct {
 	// Registry registers and edits queries, profiles and endpoints.
 	Registry *registry.Registry
@@ -51,13 +47,13 @@ type Config struct {
 	Protocols
 	// Outbox manages subscriptions and counts deliveries.
 	Outbox
-	// Pages serve every path that does not belong to the API.
+	// Pages serve every path that does not belong to the API; they may be left out.
 	Pages Pages
-	// Labels names what watches are about; the default asks through Loops.Daemon.
+	// Labels names what watches are about.
 	Labels *watch.Labels
-	// Check tries an endpoint that is not stored; without it the route is absent.
+	// Check tries an endpoint that is not stored.
 	Check func(context.Context, registry.Endpoint) (registry.Report, error)
-	// Documents share the bodies of large answers; the default gives each answer its own.
+	// Documents share the bodies of large answers.
 	Documents Documents
 	// Site describes the server as clients see it.
 	Site
@@ -68,38 +64,34 @@ type Config struct {
 	CatchUp func() error
 	// Cluster manages the nodes of which this server is one; without it the routes are absent.
 	Cluster Cluster
-	// Health reports whether the server can work; the default is always well.
+	// Health reports whether the server can work.
 	Health Health
-	// Metrics count requests and slots.
+	// Metrics count requests and slots; they may be left out.
 	Metrics *Metrics
-	// Logger takes the log; the default drops it.
-	Logger *slog.Logger
-	// Now is the clock; the default is time.Now.
-	Now Clock
+	Logger  *slog.Logger
+	Now     Clock
 }
 
-// Data is what the API reads of the store. All of it is required.
+// Data is what the API reads of the store.
 type Data struct {
 	Queries Queries
 	History History
 	Backup  func(w io.Writer) (int64, error) // writes a copy of the store
 }
 
-// Loops are the running half. Only Daemon is required.
+// Loops are the running half.
 type Loops struct {
-	Daemon Daemon
-	Hints  Hints
-	// ChangeFeeds says what change feeds tell; nil: no routes.
+	Daemon      Daemon
+	Hints       Hints
 	ChangeFeeds ChangeFeeds
-	// Shadows compares an endpoint's policy with those in its shadow, over what is recorded; nil: no routes.
+	// Shadows compares an endpoint's policy with those in its shadow, over what is recorded.
 	Shadows func(ctx context.Context, endpoint string) (shadow.Comparison, error)
 	Merging Merging
-	// Local reports whether the loop of an endpoint runs in this process. Metrics count only
-	// those; nil means all.
+	// Local reports whether the loop of an endpoint runs in this process. Metrics count only those.
 	Local func(endpoint string) bool
 }
 
-// Profiling is what the API reads of profiles. The functions may be left out.
+// Profiling is what the API reads of profiles.
 type Profiling struct {
 	Profiles Profiles
 	// NextRound returns when the schedule opens a profile's next round, zero if unknown.
@@ -108,37 +100,35 @@ type Profiling struct {
 	Following func(profile string) int
 }
 
-// Publishing is how changes reach those who read them here. Only ChangeJSON is
-// required.
+// Publishing is how changes reach those who read them here.
 type Publishing struct {
 	Followers Followers
 	Rechecks  Rechecks
 	// Feed writes changes as Atom: those of a query, those of a watch in words, or those of all queries
-	// without either. It reads the parameters archive, tag and endpoint; nil: no routes of feeds.
+	// without either. It reads the parameters archive, tag and endpoint.
 	Feed func(q *registry.Query, w *watch.Watch, names watch.Namer, params url.Values) (Feed, error)
 	// ChangeJSON writes a change as the schema Change of openapi.yaml defines it.
 	ChangeJSON func(registry.Change) ([]byte, error)
 }
 
-// Protocols are handlers that sign callers in themselves.
+// Protocols are handlers that sign callers in themselves. Each may be left out.
 type Protocols struct {
 	Live http.Handler // GET /v1/live
 	SEPA http.Handler // GET /sepa/subscribe
 	Hub  http.Handler // POST /v1/hub
 }
 
-// Outbox is what the API knows of subscriptions. The routes of subscriptions
-// need both Subscriptions and Webhooks.
+// Outbox is what the API knows of subscriptions.
 type Outbox struct {
 	Subscriptions Subscriptions
 	Webhooks      Webhooks
-	Receivers     Receivers   // nil: no routes of receivers
-	DeadLetters   DeadLetters // nil: no routes of dead letters
-	// Deliveries counts deliveries, one entry for each way out; nil: no metrics of deliveries.
+	Receivers     Receivers
+	DeadLetters   DeadLetters
+	// Deliveries counts deliveries, one entry for each way out.
 	Deliveries func() []Deliveries
 	// AllSubscriptions goes through all subscriptions in any order.
 	AllSubscriptions iter.Seq2[registry.Subscription, error]
-	Rules            Rules // nil: no routes of alert rules
+	Rules            Rules
 }
 
 // Site describes the server as clients see it.
@@ -166,31 +156,9 @@ func (l *Limits) complete() {
 	}
 }
 
-// Complete sets what may be left out. It returns an error if anything else is missing.
-func (c *Config) Complete() error {
-	switch {
-	case c.Registry == nil, c.Queries == nil, c.History == nil, c.Daemon == nil, c.Backup == nil, c.Gate == nil, c.ChangeJSON == nil:
-		return errors.New("web: a part of the configuration is missing")
-	}
-	c.ShowHalted()
-	if c.Documents == nil {
-		c.Documents = Unshared{}
-	}
-	if c.Rechecks == nil {
-		c.Rechecks = NoRechecks{}
-	}
+// Complete sets the limits that are left out, and makes states show which endpoints run no slot.
+func (c *Config) Complete() {
 	c.Limits.complete()
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Health == nil {
-		c.Health = alwaysWell{}
-	}
-	if c.Labels == nil {
-		c.Labels = NewLabels(c.Registry, c.Daemon, c.Now)
-	}
-	return nil
+	c.Queries = haltedQueries{c.Queries, Halts{c.Registry, c.Daemon}}
+	c.Daemon = haltedDaemon{c.Daemon}
 }

@@ -2,7 +2,6 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -121,12 +120,6 @@ type Rechecks interface {
 	Rechecked() <-chan struct{}
 }
 
-// NoRechecks never reports a change.
-type NoRechecks struct{}
-
-// Rechecked implements Rechecks.
-func (NoRechecks) Rechecked() <-chan struct{} { return nil }
-
 // Health reports whether the server can work.
 type Health interface {
 	// Ready returns nil when the server is ready to serve.
@@ -148,13 +141,6 @@ type Cluster interface {
 	// Owner names the node that asks an endpoint, "" if none does now.
 	Owner(endpoint string) string
 }
-
-// alwaysWell is the default Health.
-type alwaysWell struct{}
-
-func (alwaysWell) Ready() error           { return nil }
-func (alwaysWell) Starting() int          { return 0 }
-func (alwaysWell) Disk() registry.Storage { return registry.Storage{Free: -1} }
 
 // TokenStore keeps tokens.
 type TokenStore interface {
@@ -198,21 +184,6 @@ type Document interface {
 	Size() int
 	Close()
 }
-
-// Unshared gives each reader a document of its own.
-type Unshared struct{}
-
-type held struct{ bytes.Buffer }
-
-func (Unshared) Open(_, _ string, write func(io.Writer) (any, error)) (Document, any, error) {
-	var h held
-	about, err := write(&h.Buffer)
-	return &h, about, err
-}
-
-func (h *held) Size() int { return h.Len() }
-
-func (h *held) Close() {}
 
 // Profiles reads profiles with their progress and their rounds.
 type Profiles interface {

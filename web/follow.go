@@ -85,9 +85,6 @@ const typeSSE = "text/event-stream"
 func (c *call) wantsStream() (bool, error) {
 	c.w.Header().Add("Vary", "Accept")
 	offers := [][]string{{typeJSON}, {typeSSE}}
-	if c.Followers == nil {
-		offers = offers[:1]
-	}
 	i := accept.Choose(c.r.Header.Values("Accept"), offers...)
 	if i < 0 {
 		return false, &problem{Problem: newProblem("not-acceptable", "changes come as JSON or as server-sent events"),

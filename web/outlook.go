@@ -53,10 +53,7 @@ func EndpointTrouble(st scheduler.LoopState) string {
 
 // Outlook looks at everything. Its cost grows with the number of endpoints and rules, not of queries.
 func (c *Config) Outlook() (Outlook, error) {
-	o := Outlook{States: map[registry.State]int{}}
-	if c.Health != nil {
-		o.Disk = c.Health.Disk()
-	}
+	o := Outlook{States: map[registry.State]int{}, Disk: c.Health.Disk()}
 	endpoints, err := c.Registry.Endpoints()
 	if err != nil {
 		return o, err
@@ -80,9 +77,7 @@ func (c *Config) Outlook() (Outlook, error) {
 			return o, err
 		}
 	}
-	if c.Rules != nil {
-		o.Rules, err = c.Rules.Totals()
-	}
+	o.Rules, err = c.Rules.Totals()
 	return o, err
 }
 
@@ -164,12 +159,6 @@ func (s *server) collectOutlook(put func(metric, float64, ...string)) error {
 // While an endpoint runs no slot, because the disk is full or no node of the cluster asks it,
 // its results may no longer be true. The types of this file show its live queries as
 // stale, with the reason. The API and the pages read through them, so that all answers agree.
-
-// ShowHalted makes the parts of a configuration that report states do so.
-func (c *Config) ShowHalted() {
-	c.Daemon = haltedDaemon{c.Daemon}
-	c.Queries = haltedQueries{c.Queries, Halts{c.Registry, c.Daemon}}
-}
 
 type haltedDaemon struct{ Daemon }
 

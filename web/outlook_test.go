@@ -82,7 +82,7 @@ func TestOutlook(t *testing.T) {
 			t.Errorf("the metrics lack %s", m)
 		}
 	}
-	o, err := (&Config{Registry: w.config.Registry, Loops: Loops{Daemon: w.m}, Outbox: Outbox{Rules: firing{}}}).Outlook()
+	o, err := w.config.Outlook()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -260,7 +260,5 @@ func TestCaptures(t *testing.T) {
 	if a := w.get(path, "Accept: text/event-stream").status(200); string(a.body) != "data: profile "+id+"\n\n" {
 		t.Errorf("the stream: %q", a.body)
 	}
-	w = newWorld(t, func(c *Config) { c.Followers = nil })
-	id = fmt.Sprint(w.post("/v1/profiles", profileBody(w.register(selectText), w.register(secondText))).status(201).json()["id"])
-	w.get("/v1/profiles/"+id+"/captures", "Accept: text/event-stream").problem(406, "not-acceptable")
+	w.get(path, "Accept: image/png").problem(406, "not-acceptable")
 }

@@ -59,9 +59,7 @@ func (v *profileViewer) profile(it registry.ListedProfile) (api.Profile, error) 
 		w.Warnings = append(w.Warnings, registry.Warning{Code: "missing-query",
 			Message: s.Missing[0] + " is no longer registered: register it again, or delete the profile"})
 	}
-	if v.NextRound != nil {
-		w.Followers, w.NextDue = v.Following(p.ID), moment(v.NextRound(p))
-	}
+	w.Followers, w.NextDue = v.Following(p.ID), moment(v.NextRound(p))
 	return w, v.policies(&w)
 }
 

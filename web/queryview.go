@@ -26,11 +26,7 @@ type viewer struct {
 }
 
 func (c queryAPI) viewer() *viewer {
-	v := &viewer{call: c.call, budgets: map[string]time.Duration{}}
-	if c.ChangeFeeds != nil {
-		v.proofs = c.ChangeFeeds.Proofs()
-	}
-	return v
+	return &viewer{call: c.call, budgets: map[string]time.Duration{}, proofs: c.ChangeFeeds.Proofs()}
 }
 
 // expect reads when queries are due.
@@ -75,9 +71,6 @@ func (v *viewer) id(id string) (api.Query, error) {
 
 // proof returns the proof of a result, or why there is none.
 func (v *viewer) proof(q *registry.Query, st registry.Status) (p *feed.Proof, why string, err error) {
-	if v.proofs == nil {
-		return nil, "", nil
-	}
 	switch p, err = v.proofs(q); {
 	case err != nil || p == nil:
 		return nil, "", err

@@ -18,6 +18,7 @@ func (s *server) table() []route {
 		admin = registry.RoleAdmin
 	)
 	query, endpoint, profile, webhook := (*call).query, (*call).endpoint, (*call).profile, (*call).webhook
+	watched, rule, subscription := (*call).watched, (*call).rule, (*call).subscription
 	t := []route{
 		{method: "GET", path: "/healthz", run: on(serverAPI.healthz)},
 		{method: "GET", path: "/readyz", run: on(serverAPI.readyz)},
@@ -51,14 +52,17 @@ func (s *server) table() []route {
 		{method: "GET", path: "/v1/queries/{id}/changes.rdfp", need: read, topic: true, stream: true, run: of(query, changeAPI.patch)},
 		{method: "GET", path: "/v1/queries/{id}/ldes", need: read, topic: true, stream: true, run: of(query, changeAPI.ldes)},
 		{method: "GET", path: "/v1/queries/{id}/timemap", need: read, topic: true, stream: true, run: of(query, resultAPI.timeMap)},
+		{method: "GET", path: "/v1/queries/{id}/changes.atom", need: read, topic: true, stream: true, run: of(query, changeAPI.queryFeed)},
 		{method: "GET", path: "/v1/changes", need: read, stream: true, run: on(changeAPI.all)},
+		{method: "GET", path: "/v1/changes.atom", need: read, stream: true, run: on(changeAPI.allFeed)},
 
 		{method: "GET", path: "/v1/watches", need: read, run: on(watchAPI.list)},
 		{method: "POST", path: "/v1/watches", need: app, stream: true, run: on(watchAPI.register)},
 		{method: "POST", path: "/v1/watches/validate", need: app, stream: true, run: on(watchAPI.validate)},
-		{method: "GET", path: "/v1/watches/{id}", need: read, stream: true, run: of((*call).watched, watchAPI.show)},
+		{method: "GET", path: "/v1/watches/{id}", need: read, stream: true, run: of(watched, watchAPI.show)},
 		{method: "DELETE", path: "/v1/watches/{id}", need: app, run: on(watchAPI.release)},
-		{method: "GET", path: "/v1/watches/{id}/changes", need: read, stream: true, run: of((*call).watched, watchAPI.changes)},
+		{method: "GET", path: "/v1/watches/{id}/changes", need: read, stream: true, run: of(watched, watchAPI.changes)},
+		{method: "GET", path: "/v1/watches/{id}/changes.atom", need: read, stream: true, run: of(watched, watchAPI.feed)},
 
 		{method: "GET", path: "/v1/endpoints", need: read, run: on(endpointAPI.list)},
 		{method: "POST", path: "/v1/endpoints", need: admin, run: on(endpointAPI.create)},
@@ -71,13 +75,59 @@ func (s *server) table() []route {
 		{method: "POST", path: "/v1/endpoints/{name}/resume", need: admin, run: on(endpointAPI.resume)},
 		{method: "POST", path: "/v1/endpoints/{name}/revert", need: admin, run: on(endpointAPI.revert)},
 		{method: "POST", path: "/v1/endpoints/{name}/tick", need: admin, stream: true, run: of(endpoint, endpointAPI.tick)},
+		{method: "POST", path: "/v1/endpoints/{name}/hints", need: app, run: on(endpointAPI.hint)},
+		{method: "GET", path: "/v1/endpoints/{name}/templates", need: read, run: of(endpoint, endpointAPI.templates)},
+		{method: "GET", path: "/v1/endpoints/{name}/shadows", need: read, stream: true, run: of(endpoint, endpointAPI.shadows)},
+		{method: "POST", path: "/v1/endpoints/{name}/shadows", need: admin, run: on(endpointAPI.addShadow)},
+		{method: "DELETE", path: "/v1/endpoints/{name}/shadows", need: admin, run: on(endpointAPI.dropShadow)},
+		{method: "POST", path: "/v1/endpoint-check", need: admin, stream: true, run: on(endpointAPI.check)},
 
 		{method: "GET", path: "/v1/packs", need: read, run: on(endpointAPI.packs)},
 
 		{method: "GET", path: "/v1/tokens", need: admin, run: on(tokenAPI.list)},
 		{method: "POST", path: "/v1/tokens", need: admin, run: on(tokenAPI.create)},
 		{method: "DELETE", path: "/v1/tokens/{name}", need: admin, run: on(tokenAPI.revoke)},
+		{method: "GET", path: "/metrics/results", need: read, stream: true, run: on(serverAPI.gauges)},
 		{method: "GET", path: "/v1/backup", need: admin, stream: true, run: on(serverAPI.backup)},
+
+		{method: "GET", path: "/v1/feeds", need: read, run: on(feedAPI.list)},
+		{method: "GET", path: "/v1/feeds/{name}", need: read, run: on(feedAPI.show)},
+		{method: "POST", path: "/v1/feeds/{name}", need: app, run: on(feedAPI.deltas)},
+
+		{method: "GET", path: "/v1/subscriptions", need: read, run: on(followerAPI.list)},
+		{method: "GET", path: "/v1/subscriptions/{id}", need: read, run: of(subscription, followerAPI.show)},
+		{method: "DELETE", path: "/v1/subscriptions/{id}", need: read, run: actOnSubscription("drop")},
+		{method: "POST", path: "/v1/subscriptions/{id}/pause", need: read, run: actOnSubscription("pause")},
+		{method: "POST", path: "/v1/subscriptions/{id}/resume", need: read, run: actOnSubscription("resume")},
+		{method: "GET", path: "/v1/webhooks", need: read, run: on(followerAPI.listWebhooks)},
+		{method: "POST", path: "/v1/webhooks", need: app, run: on(followerAPI.createWebhook)},
+		{method: "GET", path: "/v1/webhooks/{id}", need: read, run: of(webhook, followerAPI.showWebhook)},
+		{method: "PATCH", path: "/v1/webhooks/{id}", need: app, run: of(webhook, followerAPI.editWebhook)},
+		{method: "DELETE", path: "/v1/webhooks/{id}", need: app, run: of(webhook, followerAPI.dropWebhook)},
+		{method: "POST", path: "/v1/webhooks/{id}/rotate", need: app, run: of(webhook, followerAPI.rotateWebhook)},
+		{method: "POST", path: "/v1/webhooks/{id}/replay", need: app, run: of(webhook, followerAPI.replayWebhook)},
+		{method: "POST", path: "/v1/receivers", need: app, run: on(followerAPI.createReceiver)},
+		{method: "POST", path: "/v1/receivers/test", need: app, stream: true, run: on(followerAPI.testReceiver)},
+		{method: "GET", path: "/v1/dead-letters", need: read, run: on(followerAPI.listLetters)},
+		{method: "POST", path: "/v1/subscriptions/{id}/dead-letters/{letter}/resend", need: app, run: of(subscription, followerAPI.resendLetter)},
+		{method: "DELETE", path: "/v1/subscriptions/{id}/dead-letters/{letter}", need: app, run: of(subscription, followerAPI.dropLetter)},
+
+		{method: "GET", path: "/v1/rules", need: read, run: on(ruleAPI.list)},
+		{method: "POST", path: "/v1/rules", need: app, run: on(ruleAPI.create)},
+		{method: "POST", path: "/v1/rules/try", need: app, stream: true, run: on(ruleAPI.try)},
+		{method: "GET", path: "/v1/rules/{id}", need: read, run: of(rule, ruleAPI.show)},
+		{method: "GET", path: "/v1/rules/{id}/alerts", need: read, run: of(rule, ruleAPI.alerts)},
+		{method: "PATCH", path: "/v1/rules/{id}", need: app, run: on(ruleAPI.edit)},
+		{method: "POST", path: "/v1/rules/{id}/pause", need: app, run: on(setRulePaused(true))},
+		{method: "POST", path: "/v1/rules/{id}/resume", need: app, run: on(setRulePaused(false))},
+		{method: "DELETE", path: "/v1/rules/{id}", need: app, run: on(ruleAPI.remove)},
+
+		{method: "GET", path: "/v1/profiles", need: read, run: on(profileAPI.list)},
+		{method: "POST", path: "/v1/profiles", need: app, run: on(profileAPI.create)},
+		{method: "GET", path: "/v1/profiles/{id}", need: read, run: of(profile, profileAPI.show)},
+		{method: "PATCH", path: "/v1/profiles/{id}", need: app, run: on(profileAPI.edit)},
+		{method: "DELETE", path: "/v1/profiles/{id}", need: app, run: on(profileAPI.remove)},
+		{method: "GET", path: "/v1/profiles/{id}/captures", need: read, stream: true, run: of(profile, profileAPI.captures)},
 	}
 	for _, x := range suffixes {
 		t = append(t, route{method: "GET", path: "/v1/queries/{id}/results." + x, need: read, topic: true, stream: true, run: serveResults(x)})
@@ -85,87 +135,11 @@ func (s *server) table() []route {
 	if s.Live != nil {
 		t = append(t, route{method: "GET", path: "/v1/live", stream: true, run: handled(s.Live)})
 	}
-	if s.Feed != nil {
-		t = append(t,
-			route{method: "GET", path: "/v1/queries/{id}/changes.atom", need: read, topic: true, stream: true, run: of(query, changeAPI.queryFeed)},
-			route{method: "GET", path: "/v1/watches/{id}/changes.atom", need: read, stream: true, run: of((*call).watched, watchAPI.feed)},
-			route{method: "GET", path: "/v1/changes.atom", need: read, stream: true, run: on(changeAPI.allFeed)})
-	}
-	if s.Hints != nil {
-		t = append(t, route{method: "POST", path: "/v1/endpoints/{name}/hints", need: app, run: on(endpointAPI.hint)})
-	}
-	if s.ChangeFeeds != nil {
-		t = append(t,
-			route{method: "GET", path: "/v1/feeds", need: read, run: on(feedAPI.list)},
-			route{method: "GET", path: "/v1/feeds/{name}", need: read, run: on(feedAPI.show)},
-			route{method: "POST", path: "/v1/feeds/{name}", need: app, run: on(feedAPI.deltas)})
-	}
-	if s.Shadows != nil {
-		t = append(t,
-			route{method: "GET", path: "/v1/endpoints/{name}/shadows", need: read, stream: true, run: of(endpoint, endpointAPI.shadows)},
-			route{method: "POST", path: "/v1/endpoints/{name}/shadows", need: admin, run: on(endpointAPI.addShadow)},
-			route{method: "DELETE", path: "/v1/endpoints/{name}/shadows", need: admin, run: on(endpointAPI.dropShadow)})
-	}
-	if s.Check != nil {
-		t = append(t, route{method: "POST", path: "/v1/endpoint-check", need: admin, stream: true, run: on(endpointAPI.check)})
-	}
-	if s.Merging != nil {
-		t = append(t, route{method: "GET", path: "/v1/endpoints/{name}/templates", need: read, run: of(endpoint, endpointAPI.templates)})
-	}
 	if s.SEPA != nil {
 		t = append(t, route{method: "GET", path: "/sepa/subscribe", stream: true, run: handled(s.SEPA)})
 	}
 	if s.Hub != nil {
 		t = append(t, route{method: "POST", path: "/v1/hub", run: handled(s.Hub)})
-	}
-	if s.Subscriptions != nil && s.Webhooks != nil {
-		t = append(t,
-			route{method: "GET", path: "/v1/subscriptions", need: read, run: on(followerAPI.list)},
-			route{method: "GET", path: "/v1/subscriptions/{id}", need: read, run: of((*call).subscription, followerAPI.show)},
-			route{method: "DELETE", path: "/v1/subscriptions/{id}", need: read, run: actOnSubscription("drop")},
-			route{method: "POST", path: "/v1/subscriptions/{id}/pause", need: read, run: actOnSubscription("pause")},
-			route{method: "POST", path: "/v1/subscriptions/{id}/resume", need: read, run: actOnSubscription("resume")},
-			route{method: "GET", path: "/v1/webhooks", need: read, run: on(followerAPI.listWebhooks)},
-			route{method: "POST", path: "/v1/webhooks", need: app, run: on(followerAPI.createWebhook)},
-			route{method: "GET", path: "/v1/webhooks/{id}", need: read, run: of(webhook, followerAPI.showWebhook)},
-			route{method: "PATCH", path: "/v1/webhooks/{id}", need: app, run: of(webhook, followerAPI.editWebhook)},
-			route{method: "DELETE", path: "/v1/webhooks/{id}", need: app, run: of(webhook, followerAPI.dropWebhook)},
-			route{method: "POST", path: "/v1/webhooks/{id}/rotate", need: app, run: of(webhook, followerAPI.rotateWebhook)},
-			route{method: "POST", path: "/v1/webhooks/{id}/replay", need: app, run: of(webhook, followerAPI.replayWebhook)})
-	}
-	if s.Receivers != nil {
-		t = append(t,
-			route{method: "POST", path: "/v1/receivers", need: app, run: on(followerAPI.createReceiver)},
-			route{method: "POST", path: "/v1/receivers/test", need: app, stream: true, run: on(followerAPI.testReceiver)})
-	}
-	if s.DeadLetters != nil {
-		t = append(t,
-			route{method: "GET", path: "/v1/dead-letters", need: read, run: on(followerAPI.listLetters)},
-			route{method: "POST", path: "/v1/subscriptions/{id}/dead-letters/{letter}/resend", need: app, run: of((*call).subscription,
-				followerAPI.resendLetter)},
-			route{method: "DELETE", path: "/v1/subscriptions/{id}/dead-letters/{letter}", need: app, run: of((*call).subscription,
-				followerAPI.dropLetter)})
-	}
-	if s.Rules != nil {
-		t = append(t,
-			route{method: "GET", path: "/v1/rules", need: read, run: on(ruleAPI.list)},
-			route{method: "POST", path: "/v1/rules", need: app, run: on(ruleAPI.create)},
-			route{method: "POST", path: "/v1/rules/try", need: app, stream: true, run: on(ruleAPI.try)},
-			route{method: "GET", path: "/v1/rules/{id}", need: read, run: of((*call).rule, ruleAPI.show)},
-			route{method: "GET", path: "/v1/rules/{id}/alerts", need: read, run: of((*call).rule, ruleAPI.alerts)},
-			route{method: "PATCH", path: "/v1/rules/{id}", need: app, run: on(ruleAPI.edit)},
-			route{method: "POST", path: "/v1/rules/{id}/pause", need: app, run: on(setRulePaused(true))},
-			route{method: "POST", path: "/v1/rules/{id}/resume", need: app, run: on(setRulePaused(false))},
-			route{method: "DELETE", path: "/v1/rules/{id}", need: app, run: on(ruleAPI.remove)})
-	}
-	if s.Profiles != nil {
-		t = append(t,
-			route{method: "GET", path: "/v1/profiles", need: read, run: on(profileAPI.list)},
-			route{method: "POST", path: "/v1/profiles", need: app, run: on(profileAPI.create)},
-			route{method: "GET", path: "/v1/profiles/{id}", need: read, run: of(profile, profileAPI.show)},
-			route{method: "PATCH", path: "/v1/profiles/{id}", need: app, run: on(profileAPI.edit)},
-			route{method: "DELETE", path: "/v1/profiles/{id}", need: app, run: on(profileAPI.remove)},
-			route{method: "GET", path: "/v1/profiles/{id}/captures", need: read, stream: true, run: of(profile, profileAPI.captures)})
 	}
 	if s.Cluster != nil {
 		t = append(t,
@@ -175,6 +149,5 @@ func (s *server) table() []route {
 	if s.Metrics != nil {
 		t = append(t, route{method: "GET", path: "/metrics", need: read, run: handled(scrapes(s))})
 	}
-	t = append(t, route{method: "GET", path: "/metrics/results", need: read, stream: true, run: on(serverAPI.gauges)})
 	return t
 }

@@ -313,7 +313,7 @@ func TestIndex(t *testing.T) {
 }
 
 func TestServerCalls(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Health = nil })
+	w := newWorld(t)
 	w.get("/readyz").status(200)
 	w.get("/v1/live").status(400)
 	for _, p := range []string{"/v1/openapi.yaml", "/v1/asyncapi.yaml"} {
@@ -337,8 +337,6 @@ func TestServerCalls(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	good := newWorld(t).config
 	for name, edit := range map[string]func(*Config){
-		"no registry":   func(c *Config) { c.Registry = nil },
-		"no gate":       func(c *Config) { c.Gate = nil },
 		"relative url":  func(c *Config) { c.PublicURL = "freshet" },
 		"url of a file": func(c *Config) { c.PublicURL = "file:///x" },
 		"query in url":  func(c *Config) { c.PublicURL = "http://a/?b" },

@@ -35,9 +35,6 @@ func (c followerAPI) view(s registry.Subscription) (api.Subscription, error) {
 
 // captureLag counts the captures that a follower of a profile has not received.
 func (c followerAPI) captureLag(s registry.Subscription) (v api.Lag, err error) {
-	if c.Profiles == nil {
-		return v, nil
-	}
 	it, err := c.Profiles.ProfileItem(s.Profile)
 	if missing(err) {
 		return v, nil

@@ -237,9 +237,7 @@ func knowsIRI(ctx context.Context, r *registry.Registry, x Daemon, endpoint, iri
 // RunSoon makes a new query run at once, as far as the endpoint's budget allows. Without an
 // answer of the endpoint's loop, it runs in the next slot.
 func (l Loops) RunSoon(endpoint string) {
-	if l.Hints != nil {
-		_, _ = l.Hints.Hint(endpoint, registry.Hint{New: true})
-	}
+	_, _ = l.Hints.Hint(endpoint, registry.Hint{New: true})
 }
 
 func (c watchAPI) register() error {

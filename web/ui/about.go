@@ -27,20 +27,17 @@ func (v serverHandler) settings() (content, error) {
 }
 
 // An aboutPage identifies the server and links to documentation.
-type aboutPage struct {
-	Server  serverFigures
-	Metrics bool
-}
+type aboutPage struct{ Server serverFigures }
 
 func (v serverHandler) about() (content, error) {
-	return content{Data: aboutPage{Server: v.figures(), Metrics: v.Metrics != nil}}, nil
+	return content{Data: aboutPage{v.figures()}}, nil
 }
 
 // ServerFigures are the figures that both pages show. Pointers are nil for what cannot
 // be read at the moment.
 type serverFigures struct {
 	Version string
-	Up      time.Duration // 0 if it is unknown
+	Up      time.Duration
 	Store   *Storage
 	Changes *registry.Offset // the number of changes since the beginning
 	Memory  uint64
@@ -48,14 +45,9 @@ type serverFigures struct {
 }
 
 func (v serverHandler) figures() serverFigures {
-	f := serverFigures{Version: v.Version, Go: runtime.Version()}
-	if !v.Started.IsZero() {
-		f.Up = v.now.Sub(v.Started)
-	}
-	if v.Storage != nil {
-		if s, err := v.Storage(); err == nil {
-			f.Store = &s
-		}
+	f := serverFigures{Version: v.Version, Go: runtime.Version(), Up: v.now.Sub(v.Started)}
+	if s, err := v.Storage(); err == nil {
+		f.Store = &s
 	}
 	if head, err := v.History.Head(); err == nil {
 		f.Changes = &head

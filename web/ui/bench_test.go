@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/diff"
-	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/policy"
@@ -78,12 +77,10 @@ func crowd(b testing.TB, n int) http.Handler {
 	if err != nil {
 		b.Fatal(err)
 	}
-	conf := web.Config{Registry: reg, Gate: gate,
-		Data:       web.Data{Queries: db.Catalog, History: db.History, Backup: db.Backup},
-		Loops:      web.Loops{Daemon: daemon},
-		Publishing: web.Publishing{ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }},
-		Site:       web.Site{PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080"}}
-	pages, err := New(Config{Config: conf, Index: db.Catalog})
+	conf := configOf(b, reg, gate, db, daemon)
+	conf.Rules = noRules{}
+	pages, err := New(Config{Config: conf, Index: db.Catalog, Managing: managing(),
+		Follow: func() (<-chan struct{}, func()) { return nil, func() {} }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -94,6 +91,11 @@ func crowd(b testing.TB, n int) http.Handler {
 	}
 	return h
 }
+
+// noRules are the alert rules of a server that has none.
+type noRules struct{ allRules }
+
+func (noRules) Totals() (registry.RuleTotals, error) { return registry.RuleTotals{}, nil }
 
 func fetch(tb testing.TB, h http.Handler, path string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("GET", "http://127.0.0.1:8080"+path, nil)

@@ -29,7 +29,7 @@ func TestEveryBodyHasTime(t *testing.T) {
 			for _, a := range r.pages.actions() {
 				lines = append(lines, "POST "+a.path)
 			}
-			for _, a := range r.pages.texts() {
+			for _, a := range texts {
 				lines = append(lines, "GET "+a.path)
 			}
 			var wait sync.WaitGroup

@@ -138,10 +138,7 @@ func (v deliveryHandler) follows(f *follower) (name, link string, err error) {
 	} else if err != nil {
 		return "", "", err
 	}
-	if v.sections["queries"] {
-		link = queryPath(f.Query)
-	}
-	return clip(v.name(&q), 120), link, nil
+	return clip(v.name(&q), 120), queryPath(f.Query), nil
 }
 
 func waysOf(all []*follower, here registry.Way) []tocEntry {

@@ -135,7 +135,7 @@ const templatesListed = 20
 
 // merging returns nil while queries are asked alone.
 func (v endpointHandler) merging(e registry.Endpoint) (*mergingView, error) {
-	if v.Merging == nil || e.Merge == registry.MergeOff {
+	if e.Merge == registry.MergeOff {
 		return nil, nil
 	}
 	list, err := v.Merging.Templates(e.Name)

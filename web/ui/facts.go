@@ -20,7 +20,6 @@ type facts struct {
 	Worth, Used       measure       // the share of executions that found a change, and of the budgets
 	Saved, Ran        int           // executions without a request of their own, of all in the last slots
 	Followers         *counted      // nil if the visitor may not see them
-	Link              bool          // followers have a page
 
 	FreshLine, ChangeLine, AgeLine, WorthLine, UsedLine, FollowerLine *spark
 }
@@ -62,11 +61,11 @@ func (v overviewHandler) facts(o web.Outlook, all [][]scheduler.Slot) (facts, er
 	f.FreshLine = trendLine(past, 1, func(p point) float64 { return p.fresh }, func(x float64) string { return share(x).String() })
 	f.AgeLine = trendLine(past, 0, func(p point) float64 { return p.age.Seconds() },
 		func(x float64) string { return span(time.Duration(x) * time.Second) })
-	if v.Subscriptions == nil || !v.May(registry.RoleAdmin) {
+	if !v.May(registry.RoleAdmin) {
 		return f, nil
 	}
 	followers, err := v.followers()
-	f.Followers, f.Link = &followers, v.Has("deliveries")
+	f.Followers = &followers
 	f.FollowerLine = trendLine(past, 0, func(p point) float64 { return float64(p.followers) }, figures)
 	return f, err
 }
@@ -181,10 +180,7 @@ func (s *Server) measure(o web.Outlook, snap *snapshot) (p point, err error) {
 	p = point{at: s.Now(), fresh: float64(o.States[registry.Live]) / float64(max(1, o.Results))}
 	age, _ := ages(snap.digests, p.at)
 	p.age = max(0, age)
-	if s.Subscriptions != nil {
-		var c counted
-		c, err = s.followers()
-		p.followers = c.N
-	}
+	c, err := s.followers()
+	p.followers = c.N
 	return p, err
 }

@@ -35,13 +35,13 @@ type frame struct {
 type place struct {
 	Key, Path string
 	Icon      template.HTML
+	Admin     bool // for admins only
 	Current   bool
 	Count     string
 	Bad       bool // the count is that of problems
 }
 
-// The navigation has a fixed order. It contains only sections that exist on this
-// server.
+// The navigation has a fixed order.
 var rail = []place{
 	{Key: "overview", Path: "/", Icon: `<path d="M2 14V2M2 14h12M5.5 11.5V8M9 11.5V4M12.5 11.5V6.5"/>`},
 	{Key: "queries", Path: "/queries", Icon: `<path d="M2 3.5h12M2 8h8M2 12.5h5M10.5 11l2 2 2-3.5"/>`},
@@ -54,10 +54,10 @@ var rail = []place{
 
 var administration = []place{
 	{Key: "letters", Path: "/dead-letters", Icon: `<path d="M2 3.5h12v9H2zM2 4l6 5 6-5M10 11l2.5 2.5M12.5 11 10 13.5"/>`},
-	{Key: "cluster", Path: "/cluster", Icon: `<circle cx="8" cy="3.5" r="2"/><circle cx="3.5" cy="12" r="2"/><circle cx="12.5" ` +
+	{Key: "cluster", Path: "/cluster", Admin: true, Icon: `<circle cx="8" cy="3.5" r="2"/><circle cx="3.5" cy="12" r="2"/><circle cx="12.5" ` +
 		`cy="12" r="2"/><path d="M7 5.5 4.5 10M9 5.5 11.5 10M5.5 12h5"/>`},
-	{Key: "tokens", Path: "/tokens", Icon: `<circle cx="5" cy="8" r="2.5"/><path d="M7.5 8H14v3M11 8v2"/>`},
-	{Key: "settings", Path: "/settings", Icon: `<path d="M2 5h6M12 5h2M2 11h2M8 11h6"/><circle cx="10" cy="5" r="2"/><circle ` +
+	{Key: "tokens", Path: "/tokens", Admin: true, Icon: `<circle cx="5" cy="8" r="2.5"/><path d="M7.5 8H14v3M11 8v2"/>`},
+	{Key: "settings", Path: "/settings", Admin: true, Icon: `<path d="M2 5h6M12 5h2M2 11h2M8 11h6"/><circle cx="10" cy="5" r="2"/><circle ` +
 		`cx="6" cy="11" r="2"/>`},
 	{Key: "docs", Path: "/docs", Icon: `<path d="M8 4C6.5 3 4.5 2.8 2 3v9.5c2.5-.2 4.5 0 6 1 1.5-1 3.5-1.2 6-1V3c-2.5-.2-4.5 ` +
 		`0-6 1zM8 4v9.5"/>`},
@@ -66,9 +66,8 @@ var administration = []place{
 
 // A pulse shows when the endpoints' next slots begin.
 type pulse struct {
-	Endpoints bool // each endpoint has a page
-	More      int  // endpoints that are not listed
-	Beats     []beat
+	More  int // endpoints that are not listed
+	Beats []beat
 }
 
 type beat struct {
@@ -116,8 +115,7 @@ func (v menu) parts(section string) []part {
 func (v menu) places(all []place, section string, counts map[string]tally) []place {
 	var out []place
 	for _, p := range all {
-		if !v.sections[p.Key] || p.Key == "tokens" && !v.May(registry.RoleAdmin) || (p.Key == "settings" || p.Key == "cluster") &&
-			!v.May(registry.RoleAdmin) || p.Key == "feeds" && !v.hasFeeds() {
+		if p.Admin && !v.May(registry.RoleAdmin) || p.Key == "cluster" && v.Cluster == nil || p.Key == "feeds" && !v.hasFeeds() {
 			continue
 		}
 		p.Current = p.Key == section
@@ -165,30 +163,25 @@ func (v menu) counts() map[string]tally {
 			out[key] = tally{n, true}
 		}
 	}
-	if v.profiles != nil {
-		if all, err := v.profiles.look(); err == nil && all.Broken > 0 {
-			out["profiles"] = tally{all.Broken, true}
-		} else if err == nil {
-			out["profiles"] = tally{n: len(all.List)}
-		}
+	if all, err := v.profiles.look(); err == nil && all.Broken > 0 {
+		out["profiles"] = tally{all.Broken, true}
+	} else if err == nil {
+		out["profiles"] = tally{n: len(all.List)}
 	}
-	if v.Subscriptions != nil && v.May(registry.RoleAdmin) {
-		if c, err := v.followers(); err == nil && c.Failing > 0 {
-			out["deliveries"] = tally{c.Failing, true}
-		} else if err == nil {
-			out["deliveries"] = tally{n: c.N}
-		}
+	c, err := v.followers()
+	if err != nil {
+		return out
 	}
-	if !v.noLetters() {
-		if c, err := v.followers(); err == nil {
-			out["letters"] = tally{c.lettersOf(v.caller), true}
-		}
+	out["letters"] = tally{c.lettersOf(v.caller), true}
+	if v.May(registry.RoleAdmin) && c.Failing > 0 {
+		out["deliveries"] = tally{c.Failing, true}
+	} else if v.May(registry.RoleAdmin) {
+		out["deliveries"] = tally{n: c.N}
 	}
 	return out
 }
 
-func (v menu) pulse() pulse {
-	p := pulse{Endpoints: v.sections["endpoints"]}
+func (v menu) pulse() (p pulse) {
 	endpoints, err := v.Registry.Endpoints()
 	if err != nil {
 		return p

@@ -82,12 +82,8 @@ func takeStream(v *visit) (leave func(), ok bool) {
 
 // run subscribes first and reads afterwards, so that it misses no change.
 func (l *live) run() error {
-	var awake <-chan struct{}
-	if l.Follow != nil {
-		var stop func()
-		awake, stop = l.Follow()
-		defer stop()
-	}
+	awake, stop := l.Follow()
+	defer stop()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	again := l.Rechecks.Rechecked()
@@ -115,7 +111,7 @@ func (l *live) run() error {
 		case <-awake:
 			woken = true
 		default:
-			woken = awake == nil
+			woken = false
 		}
 		due := time.Since(checked) > l.Limits.Recheck
 		select {

@@ -16,7 +16,6 @@ import (
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
-	"github.com/freshet/freshet/scheduler/shadow"
 	"github.com/freshet/freshet/web"
 )
 
@@ -43,34 +42,30 @@ func (f followers) Act(id, verb string) (registry.Subscription, error) {
 	})
 }
 
-// managed is a rig with every part that the administration pages show.
+// managed is a rig that is a node of a cluster.
 func managed(t *testing.T, tokens ...registry.Token) *rig {
 	t.Helper()
-	return newRigWith(t, func(r *rig, c *Config) {
-		c.Shadows = shadow.NewComparer(r.daemon, r.store.Ledger).Compare
-		c.Subscriptions, c.Profiles = followers{r.store.Subscriptions}, r.store.Rounds
-		var err error
-		if c.DeadLetters, err = deliver.New(deliver.Options{Store: r.store.Subscriptions}); err != nil {
-			t.Fatal(err)
-		}
-		c.Cluster, c.ChangeFeeds = newFixedCluster(), &fixedFeeds{}
-		c.Managing = Managing{
-			Settings: func() ([]Setting, error) {
-				return []Setting{{"listen", "127.0.0.1:8080", "flag"}, {"contact", "<b>ops</b>", "file"}, {"log.level", "info", "default"}}, nil
-			},
-			Storage: func() (Storage, error) { return Storage{3 << 30, 1 << 20}, nil },
-			Probe: func(_ context.Context, e registry.Endpoint) (time.Duration, error) {
-				if err := registry.CheckEndpoint(e, nil); err != nil {
-					return 0, err
-				}
-				if strings.Contains(e.URL, "wrong") {
-					return 0, errors.New("404 <Not Found>")
-				}
-				return 12 * time.Millisecond, nil
-			},
-			Started: time.Now().Add(-time.Hour),
-		}
-	}, tokens...)
+	return newRigWith(t, func(_ *rig, c *Config) { c.Cluster = newFixedCluster() }, tokens...)
+}
+
+// managing returns what the administration pages of tests show.
+func managing() Managing {
+	return Managing{
+		Settings: func() ([]Setting, error) {
+			return []Setting{{"listen", "127.0.0.1:8080", "flag"}, {"contact", "<b>ops</b>", "file"}, {"log.level", "info", "default"}}, nil
+		},
+		Storage: func() (Storage, error) { return Storage{3 << 30, 1 << 20}, nil },
+		Probe: func(_ context.Context, e registry.Endpoint) (time.Duration, error) {
+			if err := registry.CheckEndpoint(e, nil); err != nil {
+				return 0, err
+			}
+			if strings.Contains(e.URL, "wrong") {
+				return 0, errors.New("404 <Not Found>")
+			}
+			return 12 * time.Millisecond, nil
+		},
+		Started: time.Now().Add(-time.Hour),
+	}
 }
 
 // signedIn returns a rig with a token of each role. It is signed in with one of them, or not at

@@ -128,9 +128,6 @@ const checkTime = 5 * time.Minute
 // check tries an endpoint thoroughly, and fills the form with the settings that it
 // proposes.
 func (v newEndpointHandler) check(f form, e registry.Endpoint) error {
-	if v.Check == nil {
-		return &registry.Problem{Kind: registry.KindNotFound, Title: "This server cannot check endpoints"}
-	}
 	r, busy, err := v.examine(e)
 	switch {
 	case busy:
@@ -167,9 +164,6 @@ const tryTime = 10 * time.Second
 
 // probe sends a small query and describes the answer.
 func (v newEndpointHandler) probe(f form, e registry.Endpoint) error {
-	if v.Probe == nil {
-		return &registry.Problem{Kind: registry.KindNotFound, Title: "This server cannot try endpoints"}
-	}
 	ctx, stop := context.WithTimeout(v.r.Context(), tryTime)
 	defer stop()
 	elapsed, err := v.Probe(ctx, e)

@@ -86,7 +86,7 @@ func (f *notifyForm) act(v *visit, receivers web.Receivers, save func(registry.R
 
 // notifyForm is the form of the page of a query.
 func (v queryHandler) notifyForm(q *registry.Query) *notifyForm {
-	if v.Receivers == nil || !v.May(registry.RoleApp) {
+	if !v.May(registry.RoleApp) {
 		return nil
 	}
 	return &notifyForm{form: form{Fields: notifyFields}, Action: queryPath(q.ID) + "/notify"}

@@ -111,15 +111,12 @@ type overviewLede struct {
 
 // troubles returns the endpoints that do not run normally.
 func (v overviewHandler) troubles(endpoints []overviewEndpoint, now web.Outlook) troubles {
-	var t troubles
+	t := troubles{List: "/endpoints"}
 	for _, o := range endpoints {
 		if o.Class == "halted" && now.Disk.ReadOnly {
 			continue // one sentence says it of all
 		}
 		t.add(o, "#"+o.ID, o.FailsSince())
-	}
-	if v.sections["endpoints"] {
-		t.List = "/endpoints"
 	}
 	return t
 }
@@ -177,10 +174,7 @@ func (v overviewHandler) lines(changes []registry.Change) []changeLine {
 			name = v.name(q)
 		}
 		out[i] = changeLine{Query: c.Query, Name: clip(name, 160), Endpoint: c.Endpoint, When: v.Past(c.Time),
-			Delta: deltaOf(c.Delta, c.Baseline), Words: inWords(v.visit, q, &c), offset: c.Offset}
-		if v.sections["queries"] {
-			out[i].Link = queryPath(c.Query)
-		}
+			Link: queryPath(c.Query), Delta: deltaOf(c.Delta, c.Baseline), Words: inWords(v.visit, q, &c), offset: c.Offset}
 	}
 	return out
 }

@@ -287,7 +287,7 @@ func trendLine(past []point, full float64, of func(point) float64, write func(fl
 type hydrograph struct {
 	clock
 	ID, Name               string
-	Link                   string // the page of the endpoint, "" for none
+	Link                   string // the page of the endpoint
 	Width                  int    // number of slots drawn
 	Plan, Used, Rain, Over string
 	Cuts, Waits            []string // x of crosses, and of bars where the endpoint had asked to wait, in per cent
@@ -318,10 +318,7 @@ const (
 func (v endpointHandler) hydro(name string, slots []scheduler.Slot) *hydrograph {
 	slots = slices.Clone(slots[:min(len(slots), hydroSlots)])
 	slices.Reverse(slots)
-	h := &hydrograph{clock: v.clock, ID: "hydro-" + name, Name: name, Width: hydroSlots, Sum: total(slots[:min(len(slots), hydroSlots)])}
-	if v.sections["endpoints"] {
-		h.Link = endpointPath(name)
-	}
+	h := &hydrograph{clock: v.clock, ID: "hydro-" + name, Name: name, Link: endpointPath(name), Width: hydroSlots, Sum: total(slots)}
 	if len(slots) == 0 {
 		return h
 	}

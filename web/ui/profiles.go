@@ -221,7 +221,7 @@ type profileSheet struct {
 	Lost                    *registry.Round // the last round that expired, nil if there is none
 	Time                    timeline
 	NextRound               template.HTML // when the next round opens, "" if that is unknown
-	Followers               int           // -1 if they are not counted
+	Followers               int
 	Captures, Drop          string
 }
 
@@ -244,7 +244,7 @@ func (v profileHandler) sheets(list []profileDigest) (sheets []profileSheet, err
 
 func (v profileHandler) sheet(it registry.ListedProfile) (profileSheet, error) {
 	p, s := &it.Profile, &it.Status
-	out := profileSheet{ID: p.ID, Name: profileName(p), Link: profilePath(p.ID), Endpoint: p.Endpoint, Followers: -1,
+	out := profileSheet{ID: p.ID, Name: profileName(p), Link: profilePath(p.ID), Endpoint: p.Endpoint, Followers: v.Following(p.ID),
 		Captured: int(s.Seq), Expired: int(s.Expired), Open: s.Open,
 		Captures: "/v1/profiles/" + url.PathEscape(p.ID) + "/captures"}
 	if e, err := v.Registry.Endpoint(p.Endpoint); err == nil {
@@ -260,11 +260,8 @@ func (v profileHandler) sheet(it registry.ListedProfile) (profileSheet, error) {
 	if i := slices.IndexFunc(rounds, func(r registry.Round) bool { return r.State == registry.RoundExpired }); i >= 0 {
 		out.Lost = &rounds[i]
 	}
-	if v.NextRound != nil {
-		if at := v.NextRound(*p); !at.IsZero() {
-			out.NextRound = v.Next(at)
-		}
-		out.Followers = v.Following(p.ID)
+	if at := v.NextRound(*p); !at.IsZero() {
+		out.NextRound = v.Next(at)
 	}
 	if v.mayEnd(p) {
 		out.Drop = profilePath(p.ID) + "/remove"

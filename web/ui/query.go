@@ -109,11 +109,9 @@ type reason struct {
 }
 
 type whoView struct {
-	List  []*follower
-	More  int // those visible to the visitor
-	Rest  int // number of all others
-	Known bool
-	Link  bool
+	List []*follower
+	More int // those visible to the visitor
+	Rest int // number of all others
 }
 
 // An askedView shows the settings that the holders ask for.
@@ -123,7 +121,6 @@ type askedView struct {
 	Holders []string // those whose names the visitor may see
 	Others  int      // number of all others
 	Path    string   // of the query in the API
-	Feed    bool
 }
 
 func (v queryHandler) page() (content, error) {
@@ -192,9 +189,7 @@ func (v queryHandler) state(q *registry.Query, st registry.Status, s policy.Stat
 		slices.Sort(times)
 		n.Slowest = times[k*95/100]
 	}
-	if v.ChangeFeeds != nil {
-		n.Proof, err = v.ChangeFeeds.Proofs()(q)
-	}
+	n.Proof, err = v.ChangeFeeds.Proofs()(q)
 	return n, err
 }
 
@@ -356,12 +351,7 @@ const (
 
 // who returns the query's followers; only an admin sees those of other callers.
 func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error) {
-	w := whoView{Link: v.Has("deliveries")}
-	if v.Subscriptions == nil {
-		return w, nil
-	}
-	w.Known = true
-	seen := 0
+	w, seen := whoView{}, 0
 	for s, err := range registry.EachSubscription(v.Subscriptions.Subscriptions, "") {
 		if err != nil || seen == followersSeen {
 			return w, err
@@ -387,6 +377,5 @@ func (v queryHandler) asked(q *registry.Query, st registry.Status) askedView {
 			names = append(names, h.Caller)
 		}
 	}
-	return askedView{Query: q, Hash: st.Hash, Holders: names, Others: len(q.Holders) - len(names), Path: "/v1" + queryPath(q.ID),
-		Feed: v.Feed != nil}
+	return askedView{Query: q, Hash: st.Hash, Holders: names, Others: len(q.Holders) - len(names), Path: "/v1" + queryPath(q.ID)}
 }

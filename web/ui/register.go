@@ -204,10 +204,7 @@ func (v registerHandler) register() error {
 	} else {
 		v.say("good", "query-joined", "", "")
 	}
-	if v.sections["queries"] {
-		return v.to(queryPath(q.ID))
-	}
-	return v.to("/")
+	return v.to(queryPath(q.ID))
 }
 
 func (v registerHandler) again(f form, t *trial) error {

@@ -79,7 +79,7 @@ func (v resultHandler) result(q *registry.Query, st registry.Status, recent []re
 		}
 	}
 	r.B = itoa(b)
-	if v.Has("tell") && v.May(registry.RoleApp) {
+	if v.May(registry.RoleApp) {
 		r.Tell = r.Path + "/tell?b=" + r.B
 	}
 	if a > 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"html"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -17,9 +18,12 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/registrytest"
+	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/shadow"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/web"
 )
@@ -132,7 +136,36 @@ func newRig(t *testing.T, tokens ...registry.Token) *rig {
 	return newRigWith(t, func(*rig, *Config) {}, tokens...)
 }
 
-// newRigWith lets a test add optional parts.
+// configOf returns the configuration of a server without alert rules and without other nodes.
+func configOf(tb testing.TB, reg *registry.Registry, gate *web.TokenGate, db *store.DB, daemon *scheduler.Manager) web.Config {
+	letters, err := deliver.New(deliver.Options{Store: db.Subscriptions})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return web.Config{Registry: reg, Gate: gate, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Data: web.Data{Queries: db.Catalog, History: db.History, Backup: db.Backup},
+		Loops: web.Loops{Daemon: daemon, Hints: daemon, Merging: daemon, ChangeFeeds: &fixedFeeds{},
+			Shadows: shadow.NewComparer(daemon, db.Ledger).Compare},
+		Profiling: web.Profiling{Profiles: db.Rounds, NextRound: daemon.NextRound, Following: func(string) int { return 0 }},
+		Publishing: web.Publishing{Rechecks: noRechecks{},
+			Feed:       func(*registry.Query, *watch.Watch, watch.Namer, url.Values) (web.Feed, error) { return web.Feed{}, nil },
+			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }},
+		Outbox:    web.Outbox{Subscriptions: followers{db.Subscriptions}, DeadLetters: letters, Receivers: &told{}},
+		Labels:    web.NewLabels(reg, daemon, time.Now),
+		Documents: &counting{Documents: notify.NewDocuments()},
+		Health:    condition{&registry.Storage{Free: -1}},
+		Check: func(context.Context, registry.Endpoint) (registry.Report, error) {
+			return registry.Report{Answers: true}, nil
+		},
+		Site: web.Site{PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080", Version: "0.0-test"}}
+}
+
+// noRechecks never reports a change of tokens.
+type noRechecks struct{}
+
+func (noRechecks) Rechecked() <-chan struct{} { return nil }
+
+// newRigWith lets a test change the configuration.
 func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token) *rig {
 	t.Helper()
 	r := &rig{t: t, hub: notify.NewWaker(), oracle: &oracle{results: map[string]*diff.Result{}}}
@@ -159,16 +192,12 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 	if r.gate, err = web.NewTokenGate(tokens, r.store.Tokens, time.Now); err != nil {
 		t.Fatal(err)
 	}
-	conf := web.Config{Registry: r.reg, Gate: r.gate,
-		Data:       web.Data{Queries: r.store.Catalog, History: r.store.History, Backup: r.store.Backup},
-		Loops:      web.Loops{Daemon: r.daemon},
-		Publishing: web.Publishing{ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }},
-		Site:       web.Site{PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080", Version: "0.0-test"}}
-	all := Config{Config: conf, Index: r.store.Catalog, Follow: func() (<-chan struct{}, func()) {
-		f := r.hub.FollowAll()
-		return f.C(), f.Close
-	}}
-	all.Rules, all.Receivers = r.rules(), &told{}
+	all := Config{Config: configOf(t, r.reg, r.gate, r.store, r.daemon), Managing: managing(), Index: r.store.Catalog,
+		Follow: func() (<-chan struct{}, func()) {
+			f := r.hub.FollowAll()
+			return f.C(), f.Close
+		}}
+	all.Rules = r.rules()
 	edit(r, &all)
 	if r.pages, err = New(all); err != nil {
 		t.Fatal(err)
@@ -269,9 +298,7 @@ func (r *rig) do(method, path string, form url.Values, headers ...string) *respo
 		if t, ok := r.pages.Rules.(*sharedTotals); ok {
 			t.drop()
 		}
-		if r.pages.profiles != nil {
-			r.pages.profiles.drop()
-		}
+		r.pages.profiles.drop()
 	}
 	req, err := http.NewRequest(method, r.server.URL+path, strings.NewReader(form.Encode()))
 	if err != nil {

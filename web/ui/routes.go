@@ -20,37 +20,31 @@ func (s *Server) pages() []page {
 		{path: "/queries/{id}/changes/{seq}", look: "change", section: "queries", need: read, build: by(resultHandler.changePage)},
 		{path: "/queries/{id}/release", look: "release", section: "queries", need: app, build: by(holderHandler.releasePage)},
 		{path: "/queries/{id}/settings", look: "query-settings", section: "queries", need: app, build: by(holderHandler.edit)},
-		{path: "/queries/{id}/tell", look: "tell", section: "rules", need: app, build: by(tellHandler.page), absent: s.Rules == nil},
+		{path: "/queries/{id}/tell", look: "tell", section: "rules", need: app, build: by(tellHandler.page)},
 		{path: "/register", look: "register", section: "queries", need: app, build: by(registerHandler.page)},
 		{path: "/watch", look: "watch", section: "queries", need: app, build: by(watchHandler.page)},
 		{path: "/watches/{id}", look: "watched", section: "queries", need: read, build: by(watchHandler.changes)},
 		{path: "/endpoints", look: "endpoints", section: "endpoints", need: read, build: by(endpointHandler.list), live: true},
-		{path: "/feeds", look: "feeds", section: "feeds", need: read, build: by(endpointHandler.feeds), live: true, absent: s.ChangeFeeds == nil},
+		{path: "/feeds", look: "feeds", section: "feeds", need: read, build: by(endpointHandler.feeds), live: true},
 		{path: "/add-endpoint", look: "newendpoint", section: "endpoints", need: admin, build: by(newEndpointHandler.page)},
 		{path: "/endpoints/{name}", look: "endpoint", section: "endpoints", need: read, build: by(endpointHandler.page), live: true},
 		{path: "/endpoints/{name}/remove", look: "confirm", section: "endpoints", need: admin, build: by(endpointHandler.askToRemove)},
-		{path: "/deliveries", look: "deliveries", section: "deliveries", need: read, build: by(deliveryHandler.page), live: true,
-			absent: s.Subscriptions == nil},
-		{path: "/deliveries/{id}/drop", look: "confirm", section: "deliveries", need: read, build: by(deliveryHandler.askToDrop),
-			absent: s.Subscriptions == nil},
-		{path: "/dead-letters", look: "letters", section: "letters", need: read, build: by(letterHandler.page), live: true,
-			absent: s.noLetters()},
-		{path: "/dead-letters/drop", look: "confirm", section: "letters", need: app, build: by(letterHandler.askToDrop), absent: s.noLetters()},
-		{path: "/rules", look: "rules", section: "rules", need: read, build: by(ruleHandler.page), live: true, absent: s.Rules == nil},
-		{path: "/rules/{id}", look: "rule", section: "rules", need: read, build: by(ruleHandler.show), live: true, absent: s.Rules == nil},
-		{path: "/rules/{id}/remove", look: "confirm", section: "rules", need: app, build: by(ruleHandler.askToRemove), absent: s.Rules == nil},
+		{path: "/deliveries", look: "deliveries", section: "deliveries", need: read, build: by(deliveryHandler.page), live: true},
+		{path: "/deliveries/{id}/drop", look: "confirm", section: "deliveries", need: read, build: by(deliveryHandler.askToDrop)},
+		{path: "/dead-letters", look: "letters", section: "letters", need: read, build: by(letterHandler.page), live: true},
+		{path: "/dead-letters/drop", look: "confirm", section: "letters", need: app, build: by(letterHandler.askToDrop)},
+		{path: "/rules", look: "rules", section: "rules", need: read, build: by(ruleHandler.page), live: true},
+		{path: "/rules/{id}", look: "rule", section: "rules", need: read, build: by(ruleHandler.show), live: true},
+		{path: "/rules/{id}/remove", look: "confirm", section: "rules", need: app, build: by(ruleHandler.askToRemove)},
 		{path: "/tokens", look: "tokens", section: "tokens", need: admin, build: by(tokenHandler.page)},
 		{path: "/tokens/{name}/revoke", look: "confirm", section: "tokens", need: admin, build: by(tokenHandler.askToRevoke)},
-		{path: "/profiles", look: "profiles", section: "profiles", need: read, build: by(profileHandler.list), live: true,
-			absent: s.Profiles == nil},
-		{path: "/profiles/{id}", look: "profile", section: "profiles", need: read, build: by(profileHandler.page), live: true,
-			absent: s.Profiles == nil},
-		{path: "/add-profile", look: "newprofile", section: "profiles", need: app, build: by(profileHandler.add), absent: s.Profiles == nil},
-		{path: "/profiles/{id}/remove", look: "confirm", section: "profiles", need: app, build: by(profileHandler.askToRemove),
-			absent: s.Profiles == nil},
+		{path: "/profiles", look: "profiles", section: "profiles", need: read, build: by(profileHandler.list), live: true},
+		{path: "/profiles/{id}", look: "profile", section: "profiles", need: read, build: by(profileHandler.page), live: true},
+		{path: "/add-profile", look: "newprofile", section: "profiles", need: app, build: by(profileHandler.add)},
+		{path: "/profiles/{id}/remove", look: "confirm", section: "profiles", need: app, build: by(profileHandler.askToRemove)},
 		{path: "/cluster", look: "cluster", section: "cluster", need: admin, build: by(clusterHandler.page), live: true,
 			absent: s.Cluster == nil},
-		{path: "/settings", look: "settings", section: "settings", need: admin, build: by(serverHandler.settings), absent: s.Settings == nil},
+		{path: "/settings", look: "settings", section: "settings", need: admin, build: by(serverHandler.settings)},
 		{path: "/docs", look: "docs", section: "docs", build: by(docsHandler.index)},
 		{path: "/docs/{page}", look: "docs", section: "docs", build: by(docsHandler.page)},
 		{path: "/problems/{slug}", look: "problem", section: "docs", build: by(docsHandler.problem)},
@@ -67,9 +61,9 @@ func (s *Server) actions() []action {
 		{path: "/queries", need: app, run: do(queriesHandler.act)},
 		{path: "/queries/{id}", need: app, run: do(queryHandler.act)},
 		{path: "/queries/{id}/release", need: app, run: do(holderHandler.release)},
-		{path: "/queries/{id}/notify", need: app, run: do(queryHandler.notify), absent: s.Receivers == nil},
+		{path: "/queries/{id}/notify", need: app, run: do(queryHandler.notify)},
 		{path: "/queries/{id}/settings", need: app, run: do(holderHandler.save)},
-		{path: "/queries/{id}/tell", need: app, run: do(tellHandler.tell), absent: s.Rules == nil},
+		{path: "/queries/{id}/tell", need: app, run: do(tellHandler.tell)},
 		{path: "/register", need: app, run: do(registerHandler.register)},
 		{path: "/register/check", need: app, run: do(registerHandler.check)},
 		{path: "/watch", need: app, run: do(watchHandler.watch)},
@@ -82,40 +76,35 @@ func (s *Server) actions() []action {
 		{path: "/endpoints/{name}/pause", need: admin, run: do(endpointHandler.pause)},
 		{path: "/endpoints/{name}/resume", need: admin, run: do(endpointHandler.resume)},
 		{path: "/endpoints/{name}/remove", need: admin, run: do(endpointHandler.remove)},
-		{path: "/deliveries/{id}/pause", need: read, run: do(actOnFollower("pause")), absent: s.Subscriptions == nil},
-		{path: "/deliveries/{id}/resume", need: read, run: do(actOnFollower("resume")), absent: s.Subscriptions == nil},
-		{path: "/deliveries/{id}/drop", need: read, run: do(deliveryHandler.drop), absent: s.Subscriptions == nil},
-		{path: "/dead-letters/resend", need: app, run: do(actOnLetters(false)), absent: s.noLetters()},
-		{path: "/dead-letters/drop", need: app, run: do(actOnLetters(true)), absent: s.noLetters()},
-		{path: "/dead-letters/{id}/{letter}/resend", need: app, run: do(actOnLetters(false)), absent: s.noLetters()},
-		{path: "/dead-letters/{id}/{letter}/drop", need: app, run: do(actOnLetters(true)), absent: s.noLetters()},
-		{path: "/profiles", need: app, run: do(profileHandler.create), absent: s.Profiles == nil},
-		{path: "/profiles/{id}/remove", need: app, run: do(profileHandler.remove), absent: s.Profiles == nil},
-		{path: "/rules", need: app, run: do(ruleHandler.act), absent: s.Rules == nil},
-		{path: "/rules/{id}/remove", need: app, run: do(ruleHandler.remove), absent: s.Rules == nil},
-		{path: "/rules/{id}/test", need: app, run: do(ruleHandler.test), absent: s.Rules == nil || s.Receivers == nil},
-		{path: "/rules/{id}/pause", need: app, run: do(setRulePaused(true)), absent: s.Rules == nil},
-		{path: "/rules/{id}/resume", need: app, run: do(setRulePaused(false)), absent: s.Rules == nil},
+		{path: "/deliveries/{id}/pause", need: read, run: do(actOnFollower("pause"))},
+		{path: "/deliveries/{id}/resume", need: read, run: do(actOnFollower("resume"))},
+		{path: "/deliveries/{id}/drop", need: read, run: do(deliveryHandler.drop)},
+		{path: "/dead-letters/resend", need: app, run: do(actOnLetters(false))},
+		{path: "/dead-letters/drop", need: app, run: do(actOnLetters(true))},
+		{path: "/dead-letters/{id}/{letter}/resend", need: app, run: do(actOnLetters(false))},
+		{path: "/dead-letters/{id}/{letter}/drop", need: app, run: do(actOnLetters(true))},
+		{path: "/profiles", need: app, run: do(profileHandler.create)},
+		{path: "/profiles/{id}/remove", need: app, run: do(profileHandler.remove)},
+		{path: "/rules", need: app, run: do(ruleHandler.act)},
+		{path: "/rules/{id}/remove", need: app, run: do(ruleHandler.remove)},
+		{path: "/rules/{id}/test", need: app, run: do(ruleHandler.test)},
+		{path: "/rules/{id}/pause", need: app, run: do(setRulePaused(true))},
+		{path: "/rules/{id}/resume", need: app, run: do(setRulePaused(false))},
 		{path: "/cluster/nodes/{name}/drain", need: admin, run: do(clusterHandler.drain), absent: s.Cluster == nil},
 		{path: "/tokens", need: admin, run: do(tokenHandler.make)},
 		{path: "/tokens/{name}/revoke", need: admin, run: do(tokenHandler.revoke)},
 	}
 }
 
-func (s *Server) texts() []action {
-	const read, app = registry.RoleRead, registry.RoleApp
-	return []action{
-		{path: "/push.js", run: do(notifyHandler.worker)},
-		{path: "/push-key", need: app, run: do(notifyHandler.key), absent: s.Receivers == nil},
-		{path: "/docs/files/{name}", run: do(docsHandler.file)},
-		{path: "/queries/{id}/text", need: read, run: do(resultHandler.queryText)},
-		{path: "/queries/{id}/result", need: read, run: do(resultHandler.resultCell)},
-		{path: "/queries/{id}/difference", need: read, run: do(resultHandler.differenceCell)},
-		{path: "/queries/{id}/changes/{seq}/value", need: read, run: do(resultHandler.changeCell)},
-	}
+var texts = []action{
+	{path: "/push.js", run: do(notifyHandler.worker)},
+	{path: "/push-key", need: registry.RoleApp, run: do(notifyHandler.key)},
+	{path: "/docs/files/{name}", run: do(docsHandler.file)},
+	{path: "/queries/{id}/text", need: registry.RoleRead, run: do(resultHandler.queryText)},
+	{path: "/queries/{id}/result", need: registry.RoleRead, run: do(resultHandler.resultCell)},
+	{path: "/queries/{id}/difference", need: registry.RoleRead, run: do(resultHandler.differenceCell)},
+	{path: "/queries/{id}/changes/{seq}/value", need: registry.RoleRead, run: do(resultHandler.changeCell)},
 }
-
-func (s *Server) noLetters() bool { return s.Subscriptions == nil || s.DeadLetters == nil }
 
 func (s *Server) serveAll() error {
 	for _, p := range s.pages() {
@@ -125,7 +114,6 @@ func (s *Server) serveAll() error {
 		if err := s.parse(p.look); err != nil {
 			return err
 		}
-		s.sections[p.section] = true
 		s.mux.Handle("GET "+p.path, s.show(p))
 		if p.live {
 			s.mux.Handle("GET "+strings.TrimSuffix("/ui/events"+p.path, "/{$}"), s.stream(p))
@@ -136,10 +124,8 @@ func (s *Server) serveAll() error {
 			s.mux.Handle("POST "+a.path, s.act(a))
 		}
 	}
-	for _, a := range s.texts() {
-		if !a.absent {
-			s.mux.Handle("GET "+a.path, s.act(a))
-		}
+	for _, a := range texts {
+		s.mux.Handle("GET "+a.path, s.act(a))
 	}
 	s.mux.HandleFunc("GET /signin", s.signInPage)
 	s.mux.Handle("GET /ui/static/{hash}/{name}", s.assets)
@@ -155,29 +141,20 @@ func (s *Server) parse(look string) error {
 
 // New returns the server of the pages.
 func New(c Config) (*Server, error) {
-	if err := c.Complete(); err != nil {
-		return nil, err
-	}
-	if c.Index == nil {
-		return nil, errors.New("ui: a part of the configuration is missing")
-	}
+	c.Complete()
 	halts := web.Halts{Registry: c.Registry, Daemon: c.Daemon}
-	if c.Rules != nil {
-		c.Rules = &sharedTotals{allRules: c.Rules}
-	}
+	c.Rules = &sharedTotals{allRules: c.Rules}
 	if c.Streams <= 0 {
 		c.Streams = usualStreams
 	}
-	s := &Server{Config: c, halts: halts, mux: http.NewServeMux(), sections: map[string]bool{}, templates: map[string]*pageTemplate{},
-		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, halts.Now, c.Now), streams: make(chan struct{},
-			c.Streams), shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{},
-			2*runtime.GOMAXPROCS(0)), tries: make(chan struct{}, mostTries), done: make(chan struct{})}
-	if s.Profiles != nil {
-		s.profiles = &profileIndex{profiles: s.Profiles, now: s.Now}
-	}
-	var err error
-	if s.assets, err = loadAssets(); err != nil {
+	all, err := loadAssets()
+	if err != nil {
 		return nil, err
 	}
+	s := &Server{Config: c, halts: halts, mux: http.NewServeMux(), assets: all, templates: map[string]*pageTemplate{},
+		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, halts.Now, c.Now),
+		profiles: &profileIndex{profiles: c.Profiles, now: c.Now}, streams: make(chan struct{}, c.Streams),
+		shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
+		tries: make(chan struct{}, mostTries), done: make(chan struct{})}
 	return s, s.serveAll()
 }

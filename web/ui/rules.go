@@ -30,7 +30,6 @@ type rulesPage struct {
 	Known []string // names of queries that the form suggests
 
 	Tested string // the kinds of the receivers that have taken a test message
-	Tests  bool   // test messages can be sent
 }
 
 // A ruleEdit is a rule that the form of the list changes.
@@ -167,7 +166,6 @@ func (v ruleHandler) list(p rulesPage) (_ content, err error) {
 	if p.Known, err = v.knownQueries(); err != nil {
 		return content{}, err
 	}
-	p.Tests = v.Receivers != nil
 	if r, ok, err := v.edited(); err != nil {
 		return content{}, err
 	} else if ok && len(p.Made) == 0 {
@@ -452,7 +450,7 @@ func (v ruleHandler) show() (content, error) {
 	}
 	now := ruleNow{ruleRow: v.row(r), Clock: v.clock, After: v.r.URL.Query().Get("after"), Events: slices.Clone(r.State.Events),
 		May: v.May(registry.RoleApp)}
-	now.Tests = now.May && v.Receivers != nil && slices.ContainsFunc(r.To,
+	now.Tests = now.May && slices.ContainsFunc(r.To,
 		func(to registry.Receiver) bool { return to.Kind != "webhook" && to.Kind != "alertmanager" })
 	slices.Reverse(now.Events)
 	if now.Alerts, err = v.Rules.Alerts(r.ID, "", now.After, shownRules+1); err != nil {

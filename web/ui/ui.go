@@ -26,7 +26,7 @@ type Config struct {
 	// Index provides the data by which lists of queries are sorted.
 	Index Index
 	// Follow returns a channel that receives a value after each commit of changes, and
-	// a function that ends it. If it is nil, live pages poll once a second.
+	// a function that ends it.
 	Follow func() (awake <-chan struct{}, stop func())
 	// Streams limits the number of open live streams; default 64.
 	Streams int
@@ -46,12 +46,11 @@ const (
 type Server struct {
 	Config
 	mux       *http.ServeMux
-	sections  map[string]bool // the existing navigation sections
 	assets    assets
 	templates map[string]*pageTemplate // parsed templates by page
 	sessions  *sessions
 	catalogue *catalogue
-	profiles  *profileIndex // nil if the server has no profiles
+	profiles  *profileIndex
 	trends    trends
 	counted   cached[counted]
 	halts     web.Halts
@@ -67,8 +66,7 @@ var _ web.Pages = (*Server)(nil)
 // Close ends the live streams. Call it once, when the server stops.
 func (s *Server) Close() { close(s.done) }
 
-// Managing holds the dependencies of the pages about the server itself. A page or
-// section without its dependency is left out.
+// Managing holds the dependencies of the pages about the server itself.
 type Managing struct {
 	// Settings returns the effective configuration with secrets masked.
 	Settings func() ([]Setting, error)

@@ -47,10 +47,6 @@ func (s *Server) visit(w http.ResponseWriter, r *http.Request) *visit {
 	return &visit{Server: s, w: w, r: r, clock: clock{s.Now().UTC()}}
 }
 
-// Has reports whether a page exists on this server, so that links to missing pages are
-// left out.
-func (v *visit) Has(look string) bool { return v.templates[look] != nil }
-
 // May reports whether the caller has a role.
 func (v *visit) May(role registry.Role) bool { return v.caller.Role.Includes(role) }
 
@@ -161,7 +157,7 @@ type page struct {
 	need    registry.Role
 	build   func(*visit) (content, error)
 	live    bool // has a live stream
-	absent  bool // the server lacks what the page shows
+	absent  bool // the server is not a node of a cluster
 }
 
 // A content is the data of one response.
@@ -198,5 +194,5 @@ type action struct {
 	need registry.Role // "" if no role is required
 	run  func(*visit) error
 
-	absent bool // the server lacks what the action needs
+	absent bool // the server is not a node of a cluster
 }

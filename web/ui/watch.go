@@ -25,8 +25,6 @@ type watchPage struct {
 	Endpoints []registry.Endpoint
 	Seen      *seenWatch       // nil until the visitor looks
 	Missing   *missingEndpoint // nil if the server has the endpoint of the link
-	People    bool             // people can be told
-	Rules     bool             // an alert can be raised
 }
 
 // A seenWatch shows a watch before it is registered.
@@ -65,7 +63,7 @@ func (v watchHandler) page() (content, error) {
 
 func (v watchHandler) fill(f form, seen *seenWatch, missing *missingEndpoint) (watchPage, error) {
 	all, err := v.Registry.Endpoints()
-	return watchPage{Form: f, Endpoints: all, Seen: seen, Missing: missing, People: v.Receivers != nil, Rules: v.Rules != nil}, err
+	return watchPage{Form: f, Endpoints: all, Seen: seen, Missing: missing}, err
 }
 
 // typed reads the form. A file counts as the link.
@@ -167,7 +165,7 @@ func (v watchHandler) register(f form, l watch.Link, reg registry.Registration) 
 
 // inform makes the rule and the receiver that the form asks for, both or none. told is false if it asks for neither.
 func (v watchHandler) inform(f form, l watch.Link, query, name string) (r registry.ListedRule, told bool, err error) {
-	if to := receiversOf(f); len(to) > 0 && v.Rules != nil {
+	if to := receiversOf(f); len(to) > 0 {
 		told = true
 		r, err = ruleHandler(v).create(registry.RuleSettings{Name: name, Query: query, When: "changed", To: to,
 			Summary: strings.ReplaceAll(l.Describe(watch.Plain), "?", "") + ": ?added added, ?removed removed"}) // of which only two are variables
@@ -175,7 +173,7 @@ func (v watchHandler) inform(f form, l watch.Link, query, name string) (r regist
 			return r, told, err
 		}
 	}
-	if to := receiverOf(f); to.Address != "" && v.Receivers != nil {
+	if to := receiverOf(f); to.Address != "" {
 		to.Query, told = query, true
 		if _, err = v.Receivers.Create(v.caller, to); err != nil && r.ID != "" {
 			err = cmp.Or(v.Rules.Remove(r.ID), err)
@@ -205,7 +203,7 @@ func (v watchHandler) add(m *missingEndpoint, f *form) error {
 	}
 	refuse := func(err error) error { return f.refuse(pointAt(err, "/name", "/link")) } // the form's name is that of the watch
 	h := newEndpointHandler(v)
-	if m.Pack == nil && v.Check != nil {
+	if m.Pack == nil {
 		r, busy, err := h.examine(m.Endpoint)
 		switch {
 		case err != nil:
@@ -222,7 +220,7 @@ func (v watchHandler) add(m *missingEndpoint, f *form) error {
 			s.Values.Set(p.Name, fmt.Sprint(p.Value))
 		}
 		s.apply(&m.Endpoint)
-	} else if v.Probe != nil {
+	} else {
 		ctx, stop := context.WithTimeout(v.r.Context(), tryTime)
 		defer stop()
 		if _, err := v.Probe(ctx, m.Endpoint); err != nil {

@@ -240,9 +240,9 @@ func TestLinkOfSecondService(t *testing.T) {
 	var meanwhile func()
 	ops, secret := token("ops", registry.RoleAdmin)
 	r := newRigWith(t, func(_ *rig, c *Config) {
-		c.Probe = func(context.Context, registry.Endpoint) (time.Duration, error) {
+		c.Check = func(context.Context, registry.Endpoint) (registry.Report, error) {
 			meanwhile()
-			return time.Millisecond, nil
+			return registry.Report{Answers: true}, nil
 		}
 	}, ops)
 	r.post("/signin", "token", secret, "next", "/").status(303)

@@ -31,23 +31,18 @@ type policyChoice struct {
 
 // A policyView shows the policy of an endpoint and the others, compared on request.
 type policyView struct {
-	Now        policyChoice   // the active policy
-	Others     []policyChoice // the alternatives
-	Choice     form           // to choose the policy
-	Asked      bool           // a comparison was requested
-	From, To   uint64         // the slots played again for it
-	Each       float64        // their budget in seconds
-	Compared   []policyChoice
-	CanCompare bool
+	Now      policyChoice   // the active policy
+	Others   []policyChoice // the alternatives
+	Choice   form           // to choose the policy
+	Asked    bool           // a comparison was requested
+	From, To uint64         // the slots played again for it
+	Each     float64        // their budget in seconds
+	Compared []policyChoice
 }
 
 // whatIf compares the active policy with its shadows on request. Estimates are slow,
 // so live updates leave them out.
 func (v policyHandler) whatIf(p *policyView, e registry.Endpoint) error {
-	if v.Shadows == nil {
-		return nil
-	}
-	p.CanCompare = true
 	if v.r.URL.Query().Get("compare") == "" || strings.HasPrefix(v.r.URL.Path, "/ui/events") {
 		return nil
 	}
