@@ -143,9 +143,9 @@ func (c *Configured) checkSecrets(was Endpoint, reverted []string) error {
 		switch {
 		case same(now, reflect.Zero(now.Type())):
 		case slices.Contains(reverted, name) && c.Endpoint.URL != c.File.URL:
-			return wrongField(KindBadEndpoint, "/"+name, "%s in the file belongs to the file's url: revert url, too", name)
+			return WrongField(KindBadEndpoint, "/"+name, "%s in the file belongs to the file's url: revert url, too", name)
 		case !same(now, filed) && LeavesHost(was, c.Endpoint):
-			return wrongField(KindBadEndpoint, "/"+name, "%s was set here for another host than the file's url: revert it, too, or "+
+			return WrongField(KindBadEndpoint, "/"+name, "%s was set here for another host than the file's url: revert it, too, or "+
 				"set it again afterwards", name)
 		}
 	}

@@ -245,7 +245,7 @@ var endpointName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // and contact. Its errors may wrap a *SettingError.
 func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	bad := func(field, format string, a ...any) error {
-		return wrongField(KindBadEndpoint, "/"+field, format, a...)
+		return WrongField(KindBadEndpoint, "/"+field, format, a...)
 	}
 	u, err := url.Parse(e.URL)
 	switch {
@@ -360,7 +360,7 @@ func columns(a *sparql.Analysis) string {
 func CheckGiven(given map[string]any) error {
 	for _, key := range []string{"budget", "timeout", "concurrency", "profile_share", "max_bytes", "lag"} {
 		if v, ok := given[key]; ok && zero(v) {
-			return wrongField(KindBadEndpoint, "/"+key, "%s must be greater than 0; leave it out for the default", key)
+			return WrongField(KindBadEndpoint, "/"+key, "%s must be greater than 0; leave it out for the default", key)
 		}
 	}
 	return nil
@@ -380,9 +380,9 @@ func zero(v any) bool {
 func badSetting(err error) *Problem {
 	s := (*SettingError)(nil)
 	if !errors.As(err, &s) {
-		return wrongField(KindBadEndpoint, "", "%v", err)
+		return WrongField(KindBadEndpoint, "", "%v", err)
 	}
-	p := wrongField(KindBadEndpoint, "/"+s.Setting, "%v", s.Err)
+	p := WrongField(KindBadEndpoint, "/"+s.Setting, "%v", s.Err)
 	p.Detail = s.Error()
 	return p
 }

@@ -71,7 +71,7 @@ func (r *EndpointRegistry) UpdateEndpoint(c Caller, name string, edit func(*Endp
 			return err
 		}
 		if e.Name != name {
-			return wrongField(KindBadEndpoint, "/name", "an endpoint keeps its name; create another one instead")
+			return WrongField(KindBadEndpoint, "/name", "an endpoint keeps its name; create another one instead")
 		}
 		*e = e.WithDefaults()
 		cur.recordEdit(was, r.editBy(c))
@@ -240,9 +240,9 @@ func (r *EndpointRegistry) Find(name string) (Endpoint, error) {
 		names[i] = e.Name
 	}
 	if len(names) == 0 {
-		return Endpoint{}, wrongField(KindUnknownEndpoint, "/endpoint", "no endpoint is configured yet: add one first")
+		return Endpoint{}, WrongField(KindUnknownEndpoint, "/endpoint", "no endpoint is configured yet: add one first")
 	}
-	return Endpoint{}, wrongField(KindUnknownEndpoint, "/endpoint", "the endpoints are: %s", strings.Join(names, ", "))
+	return Endpoint{}, WrongField(KindUnknownEndpoint, "/endpoint", "the endpoints are: %s", strings.Join(names, ", "))
 }
 
 // Sources returns the source of each setting of an endpoint, by name.
@@ -261,7 +261,7 @@ func (r *EndpointRegistry) Sources(name string) (map[string]Source, error) {
 func (r *EndpointRegistry) RevertEndpoint(name string, names ...string) (Endpoint, error) {
 	for _, n := range names {
 		if _, ok := settingFields[n]; !ok {
-			return Endpoint{}, wrongField(KindBadEndpoint, "/settings", "%q is not a setting of an endpoint", n)
+			return Endpoint{}, WrongField(KindBadEndpoint, "/settings", "%q is not a setting of an endpoint", n)
 		}
 	}
 	if len(names) == 0 {

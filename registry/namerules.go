@@ -10,7 +10,7 @@ import (
 // visible, and part of URL paths without escapes.
 func checkName(name string) error {
 	bad := func(format string, a ...any) error {
-		return wrongField(KindBadSetting, "/name", format, a...)
+		return WrongField(KindBadSetting, "/name", format, a...)
 	}
 	switch {
 	case name == "":

@@ -15,6 +15,8 @@ type Problem struct {
 	IDs    []string // ids of the subjects, such as the queries with one name
 	// RetryAfter is how long to wait before trying again, 0 if unknown.
 	RetryAfter time.Duration
+	Reason     string   // of a gap
+	Available  []string // what could have been negotiated
 }
 
 // A FieldError points to the invalid part of a request.
@@ -48,19 +50,19 @@ func forbidden(format string, a ...any) *Problem {
 
 // BadSetting returns a problem about a setting that cannot be used.
 func BadSetting(pointer, format string, a ...any) error {
-	return wrongField(KindBadSetting, pointer, format, a...)
+	return WrongField(KindBadSetting, pointer, format, a...)
 }
 
 // Conflict returns a problem about a state that does not allow what is asked for.
 func Conflict(detail string) error { return &Problem{Kind: KindConflict, Detail: detail} }
 
-// wrongField returns a problem about one field of a well-formed request.
-func wrongField(k Kind, pointer, format string, a ...any) *Problem {
+// WrongField returns a problem about one field of a request.
+func WrongField(k Kind, pointer, format string, a ...any) *Problem {
 	detail := fmt.Sprintf(format, a...)
 	return &Problem{Kind: k, Detail: detail, Errors: []FieldError{{pointer, detail}}}
 }
 
 // malformed returns a problem about a text that is not a query.
 func malformed(format string, a ...any) *Problem {
-	return wrongField(KindBadQuery, "/query", format, a...)
+	return WrongField(KindBadQuery, "/query", format, a...)
 }

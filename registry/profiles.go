@@ -168,9 +168,9 @@ func checkProfileName(name string) error {
 	case name == "":
 		return nil
 	case strings.HasPrefix(name, "p_"), strings.HasPrefix(name, "q_"):
-		return wrongField(KindBadSetting, "/name", "a profile's name does not begin with p_ or q_, as ids do")
+		return WrongField(KindBadSetting, "/name", "a profile's name does not begin with p_ or q_, as ids do")
 	case len(name) > maxName, !printable(name), !visible(name):
-		return wrongField(KindBadSetting, "/name", "a name has at most %d bytes, all of them printable", maxName)
+		return WrongField(KindBadSetting, "/name", "a name has at most %d bytes, all of them printable", maxName)
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func profileIdentity(p *Profile) string {
 }
 
 func badProfile(pointer, format string, a ...any) *Problem {
-	return wrongField(KindBadProfile, pointer, format, a...)
+	return WrongField(KindBadProfile, pointer, format, a...)
 }
 
 // readItem resolves the queries of one item, checks it and adds it to p.

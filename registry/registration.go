@@ -94,7 +94,7 @@ func (reg Registration) analyse(e Endpoint, now time.Time) (Query, error) {
 func (q *Query) describe(a *sparql.Analysis) error {
 	q.Form, q.OrderKeys, q.Limit, q.Constants, q.Warnings = diff.Form(a.Form), a.OrderKeys, a.Limit, a.Constants, nil
 	if q.Ordered && q.Form != diff.Select {
-		return wrongField(KindBadSetting, "/ordered", "only the result of a SELECT has an order, this is %s", q.Form)
+		return WrongField(KindBadSetting, "/ordered", "only the result of a SELECT has an order, this is %s", q.Form)
 	}
 	for _, w := range a.Warnings {
 		q.Warnings = append(q.Warnings, Warning(w))
@@ -112,13 +112,13 @@ func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
 	a, err := sparql.Analyse(text)
 	switch {
 	case errors.Is(err, sparql.ErrUpdate):
-		return nil, wrongField(KindUpdateRefused, "/query", "%v", err)
+		return nil, WrongField(KindUpdateRefused, "/query", "%v", err)
 	case err != nil:
 		return nil, malformed("%v", err)
 	}
 	foreign := slices.DeleteFunc(slices.Clone(a.Services), e.provides)
 	if len(foreign) > 0 && !e.AllowService {
-		return nil, wrongField(KindServiceRefused, "/query",
+		return nil, WrongField(KindServiceRefused, "/query",
 			"the query calls SERVICE %s; an admin may add it to own_services of %s if that endpoint provides it itself, or else set "+
 				"allow_service", foreign[0], e.Name)
 	}
@@ -126,7 +126,7 @@ func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
 		a.Warnings = slices.DeleteFunc(a.Warnings, func(w sparql.Warning) bool { return w.Code == sparql.Service })
 	}
 	if len(a.SideEffects) > 0 && !e.AllowService {
-		return nil, wrongField(KindServiceRefused, "/query",
+		return nil, WrongField(KindServiceRefused, "/query",
 			"%s makes the endpoint act beyond the query; an admin may set allow_service on %s", a.SideEffects[0], e.Name)
 	}
 	return a, nil
@@ -134,7 +134,7 @@ func analyseText(text string, e Endpoint) (*sparql.Analysis, error) {
 
 func (reg Registration) check() error {
 	if reg.Replace && reg.Name == "" {
-		return wrongField(KindBadSetting, "/replace", "replace moves a name: set name")
+		return WrongField(KindBadSetting, "/replace", "replace moves a name: set name")
 	}
 	if err := checkTagsAndWeight(reg.Tags, reg.Weight); err != nil {
 		return err
@@ -147,11 +147,11 @@ func (reg Registration) check() error {
 		uris  []string
 	}{{"default_graph_uri", reg.DefaultGraphURI}, {"named_graph_uri", reg.NamedGraphURI}} {
 		if len(g.uris) > maxGraph {
-			return wrongField(KindBadSetting, "/"+g.field, "at most %d graphs", maxGraph)
+			return WrongField(KindBadSetting, "/"+g.field, "at most %d graphs", maxGraph)
 		}
 		for i, s := range g.uris {
 			if u, err := url.Parse(s); err != nil || !u.IsAbs() {
-				return wrongField(KindBadSetting, fmt.Sprintf("/%s/%d", g.field, i), "a graph is named by an absolute IRI")
+				return WrongField(KindBadSetting, fmt.Sprintf("/%s/%d", g.field, i), "a graph is named by an absolute IRI")
 			}
 		}
 	}
@@ -160,15 +160,15 @@ func (reg Registration) check() error {
 
 func checkTagsAndWeight(tags []string, weight float64) error {
 	if len(tags) > maxTags {
-		return wrongField(KindBadSetting, "/tags", "at most %d tags", maxTags)
+		return WrongField(KindBadSetting, "/tags", "at most %d tags", maxTags)
 	}
 	for i, t := range tags {
 		if len(t) > maxName || !printable(t) || !visible(t) {
-			return wrongField(KindBadSetting, fmt.Sprintf("/tags/%d", i), "a tag has 1 to %d printable bytes", maxName)
+			return WrongField(KindBadSetting, fmt.Sprintf("/tags/%d", i), "a tag has 1 to %d printable bytes", maxName)
 		}
 	}
 	if !(weight >= 0 && weight <= 1e6) {
-		return wrongField(KindBadSetting, "/weight", "a weight must be from 0 to 1,000,000")
+		return WrongField(KindBadSetting, "/weight", "a weight must be from 0 to 1,000,000")
 	}
 	return nil
 }
@@ -176,14 +176,14 @@ func checkTagsAndWeight(tags []string, weight float64) error {
 // checkUntil refuses an until in the past.
 func checkUntil(until *time.Time, now time.Time) error {
 	if until != nil && !until.IsZero() && !until.After(now) {
-		return wrongField(KindBadSetting, "/until", "until must be in the future: it is %s now", now.UTC().Format(time.RFC3339))
+		return WrongField(KindBadSetting, "/until", "until must be in the future: it is %s now", now.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
 func checkWindow(from, until *time.Time) error {
 	if from != nil && until != nil && !from.Before(*until) {
-		return wrongField(KindBadSetting, "/until", "until must be later than from")
+		return WrongField(KindBadSetting, "/until", "until must be later than from")
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ func Revalidate(q Query, e Endpoint) (Query, error) {
 		q.Normal = a.Normal
 	case identity(q.Normal):
 	default:
-		return q, wrongField(KindBadQuery, "/id", "the id %s is not that of the query's text", q.ID)
+		return q, WrongField(KindBadQuery, "/id", "the id %s is not that of the query's text", q.ID)
 	}
 	return q, nil
 }

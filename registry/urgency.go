@@ -35,10 +35,10 @@ func CheckLife(s string) error {
 
 func checkUrgencyAndLife(urgency, life string) error {
 	if err := CheckUrgency(urgency); err != nil {
-		return wrongField(KindBadSetting, "/urgency", "%v", err)
+		return WrongField(KindBadSetting, "/urgency", "%v", err)
 	}
 	if err := CheckLife(life); err != nil {
-		return wrongField(KindBadSetting, "/life", "%v", err)
+		return WrongField(KindBadSetting, "/life", "%v", err)
 	}
 	return nil
 }

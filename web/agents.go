@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web/mcp"
@@ -43,7 +44,7 @@ func (a *agents) enter(caller string) (u *agentUse, leave func(), err error) {
 	}
 	if u.calls == mostAgentCalls {
 		detail := "this caller waits for many answers already, or listens that often"
-		return nil, nil, &problem{Problem: newProblem("busy", detail), retryAfter: 5}
+		return nil, nil, later("busy", 5*time.Second, detail)
 	}
 	u.calls++
 	return u, func() {
@@ -61,7 +62,7 @@ func (a *agents) listen(u *agentUse, topics int) (leave func(), err error) {
 	defer a.mu.Unlock()
 	if u.topics+topics > mcp.MostTopics {
 		detail := fmt.Sprintf("this caller listens to %d resources already, and may to %d", u.topics, mcp.MostTopics)
-		return nil, &problem{Problem: newProblem("busy", detail), retryAfter: 5}
+		return nil, later("busy", 5*time.Second, detail)
 	}
 	u.topics += topics
 	return func() {

@@ -56,8 +56,8 @@ func (s *server) handler() (http.Handler, error) {
 			return nil, fmt.Errorf("web: origin %q: %w", o, err)
 		}
 	}
-	origin.SetDenyHandler(refuse(&problem{Problem: newProblem("cross-origin",
-		"requests that change something are taken from this server's own pages and from the configured origins only")}))
+	origin.SetDenyHandler(refuse(newProblem("cross-origin",
+		"requests that change something are taken from this server's own pages and from the configured origins only")))
 
 	origin.AddInsecureBypassPattern("POST /notify-me") // pages of others have the form; it uses no cookie
 	s.inner = s.mux()
@@ -126,7 +126,7 @@ func (s *server) methods(routes map[string]route) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		answerProblem(w, r, &problem{Problem: newProblem("method-not-allowed", "this resource takes "+allow(routes))})
+		answerProblem(w, r, newProblem("method-not-allowed", "this resource takes "+allow(routes)))
 	})
 }
 

@@ -203,7 +203,7 @@ func readPatch(doc []byte, v any) error {
 // unread returns the problem to report if a body cannot be read.
 func unread(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &problem{Problem: newProblem("body-too-slow", "the body did not arrive in time")}
+		return newProblem("body-too-slow", "the body did not arrive in time")
 	}
 	return malformed("", "the body cannot be read")
 }
@@ -213,17 +213,17 @@ func unread(err error) error {
 func (c *call) mediaType(types ...string) (string, error) {
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		c.w.Header().Set("Accept-Encoding", "identity")
-		return "", &problem{Problem: newProblem("unsupported-media-type", "send the body without a Content-Encoding")}
+		return "", newProblem("unsupported-media-type", "send the body without a Content-Encoding")
 	}
 	t, params, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	if (err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter)) || !slices.Contains(types, t) {
-		return "", &problem{Problem: newProblem("unsupported-media-type", "send the body as "+strings.Join(types, " or "))}
+		return "", newProblem("unsupported-media-type", "send the body as "+strings.Join(types, " or "))
 	}
 	switch strings.ToLower(params["charset"]) {
 	case "", "utf-8", "utf8", "us-ascii":
 		return t, nil
 	}
-	return "", &problem{Problem: newProblem("unsupported-media-type", "send the body in UTF-8")}
+	return "", newProblem("unsupported-media-type", "send the body in UTF-8")
 }
 
 // read reads the body.

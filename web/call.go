@@ -129,10 +129,10 @@ func (c *call) start(rt route) error {
 	return c.params.known(rt)
 }
 
-var errShortToken = &problem{Problem: newProblem("unauthorized", "a token has at least "+strconv.Itoa(registry.MinSecretLength)+
-	" characters: have an admin make one with 'freshet token add'"), bearer: true}
+var errShortToken = newProblem("unauthorized", "a token has at least "+strconv.Itoa(registry.MinSecretLength)+
+	" characters: have an admin make one with 'freshet token add'")
 
-var errNoToken = &problem{Problem: newProblem("unauthorized", "send a valid token as \"Authorization: Bearer …\""), bearer: true}
+var errNoToken = newProblem("unauthorized", "send a valid token as \"Authorization: Bearer …\"")
 
 // admit identifies the caller and checks its role.
 func (c *call) admit(rt route) error {
@@ -178,7 +178,7 @@ func permitted(caller registry.Caller, need registry.Role) error {
 	if caller.Role.Includes(need) {
 		return nil
 	}
-	return &problem{Problem: newProblem("forbidden", "this needs the role "+string(need)+", the token has "+string(caller.Role))}
+	return newProblem("forbidden", "this needs the role "+string(need)+", the token has "+string(caller.Role))
 }
 
 type callerKey struct{}
@@ -237,7 +237,7 @@ func (c *call) exclusive(places chan struct{}) (leave func(), err error) {
 	case places <- struct{}{}:
 		return func() { <-places }, nil
 	default:
-		return nil, &problem{Problem: newProblem("busy", "others of this kind are running"), retryAfter: 5}
+		return nil, later("busy", 5*time.Second, "others of this kind are running")
 	}
 }
 

@@ -371,7 +371,7 @@ func waitingSince(h History, query string, at registry.Position) (time.Time, err
 	} else {
 		waiting, err = h.After(query, at, 1)
 	}
-	if _, told := asProblem(err); err != nil && !told { // the log does not reach back
+	if _, told := ProblemOf(err); err != nil && !told { // the log does not reach back
 		return time.Time{}, err
 	}
 	if len(waiting) == 0 {

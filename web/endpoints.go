@@ -268,7 +268,7 @@ func (c endpointAPI) dropShadow() error {
 func (c endpointAPI) reshade(edit func(*registry.Endpoint) error) error {
 	e, err := c.Registry.UpdateEndpoint(c.caller, c.r.PathValue("name"), edit)
 	if errors.Is(err, policy.ErrPolicy) {
-		return unprocessable("bad-endpoint", "/policy", "%v", err)
+		return registry.WrongField("bad-endpoint", "/policy", "%v", err)
 	}
 	return c.reply(http.StatusOK, map[string]any{"shadows": list(e.Shadows)}, err)
 }

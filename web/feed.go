@@ -243,8 +243,8 @@ func (c changeAPI) ldesPage(q registry.Query, s *ldes.Stream, p ldes.Page, head 
 // patch serves a page of a graph's changes as an RDF patch.
 func (c changeAPI) patch(q registry.Query) error {
 	if !q.Form.Graph() {
-		return &problem{Problem: newProblem("not-acceptable", "the changes of "+article(q.Form)+
-			" query are no triples: take changes, or ldes"), available: []string{typeJSON, ldes.Type}}
+		return &registry.Problem{Kind: "not-acceptable", Detail: "the changes of " + article(q.Form) +
+			" query are no triples: take changes, or ldes", Available: []string{typeJSON, ldes.Type}}
 	}
 	limit := c.params.limit(usualPage, mostPage)
 	after, given := c.params.position()

@@ -87,8 +87,8 @@ func (c *call) wantsStream() (bool, error) {
 	offers := [][]string{{typeJSON}, {typeSSE}}
 	i := accept.Choose(c.r.Header.Values("Accept"), offers...)
 	if i < 0 {
-		return false, &problem{Problem: newProblem("not-acceptable", "changes come as JSON or as server-sent events"),
-			available: slices.Concat(offers...)}
+		return false, &registry.Problem{Kind: "not-acceptable", Detail: "changes come as JSON or as server-sent events",
+			Available: slices.Concat(offers...)}
 	}
 	return i == 1, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -30,9 +31,13 @@ func FuzzReadJSON(f *testing.F) {
 		}
 		err := readPatch(b, &v)
 		if err != nil {
-			var p *problem
-			if !errors.As(err, &p) || p.status() != 400 || !json.Valid(p.document()) {
+			var p *registry.Problem
+			if !errors.As(err, &p) || Status(p.Kind) != 400 {
 				t.Fatalf("%q: %v is not a problem of the client's", b, err)
+			}
+			w := httptest.NewRecorder()
+			if send(w, httptest.NewRequest("POST", "/", nil), p); !json.Valid(w.Body.Bytes()) {
+				t.Fatalf("%q is answered with %q", b, w.Body)
 			}
 			for _, e := range p.Errors {
 				if len(e.Pointer) > 300 {

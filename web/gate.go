@@ -217,13 +217,13 @@ func (g *TokenGate) Used(name string) time.Time {
 // Make stores a new token and returns its secret, which is not stored. The first token must be one that can create further tokens.
 func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (registry.Token, string, error) {
 	if err := registry.CheckTokenName(name); err != nil {
-		return registry.Token{}, "", unprocessable("bad-setting", "/name", "%v", err)
+		return registry.Token{}, "", registry.BadSetting("/name", "%v", err)
 	}
 	switch {
 	case !role.Includes(registry.RoleRead):
-		return registry.Token{}, "", unprocessable("bad-setting", "/role", "a role is admin, app or read")
+		return registry.Token{}, "", registry.BadSetting("/role", "a role is admin, app or read")
 	case expires != nil && !expires.After(g.now()):
-		return registry.Token{}, "", unprocessable("bad-setting", "/expires_at", "a token expires in the future")
+		return registry.Token{}, "", registry.BadSetting("/expires_at", "a token expires in the future")
 	}
 	g.edit.Lock()
 	defer g.edit.Unlock()
@@ -235,8 +235,8 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 		return registry.Token{}, "", registry.ErrExists
 	}
 	if len(all) == 0 && (role != registry.RoleAdmin || expires != nil) {
-		return registry.Token{}, "", &problem{Problem: newProblem("conflict", "with the first token this server begins to ask for "+
-			"tokens: make it one of the role admin that does not expire, or no caller could make the next")}
+		return registry.Token{}, "", newProblem("conflict", "with the first token this server begins to ask for "+
+			"tokens: make it one of the role admin that does not expire, or no caller could make the next")
 	}
 	secret, sha := NewSecret()
 	t := registry.Token{Name: name, Role: role, SHA256: sha, CreatedAt: g.now().UTC().Truncate(time.Second), ExpiresAt: expires}
@@ -262,13 +262,13 @@ func (g *TokenGate) Revoke(name string) error {
 		return notFound("no token has this name")
 	}
 	if all[i].FromFile {
-		return &problem{Problem: newProblem("conflict", "this token is in the configuration file: remove it there and send SIGHUP")}
+		return newProblem("conflict", "this token is in the configuration file: remove it there and send SIGHUP")
 	}
 	inFile := slices.ContainsFunc(all, func(t registry.Token) bool { return t.FromFile && t.Lasts() })
 	switch err := g.store.DeleteToken(name, !inFile); {
 	case errors.Is(err, registry.ErrLastToken):
-		return &problem{Problem: newProblem("conflict", "this is the last admin token that does not expire: make another one "+
-			"first, or no caller could")}
+		return newProblem("conflict", "this is the last admin token that does not expire: make another one "+
+			"first, or no caller could")
 	case err != nil:
 		return err
 	}

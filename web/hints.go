@@ -65,7 +65,7 @@ func (c endpointAPI) readHint() (h registry.Hint, err error) {
 // unreadable describes why a body cannot be parsed, unless err is already a problem.
 func unreadable(err error) error {
 	var tooLarge *http.MaxBytesError
-	var told *problem
+	var told *registry.Problem
 	if err == nil || errors.As(err, &tooLarge) || errors.As(err, &told) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}

@@ -166,17 +166,17 @@ func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // Answer sends an error as problem details and records it for the request's log line.
 func Answer(w http.ResponseWriter, r *http.Request, err error) {
-	p, _ := asProblem(err)
+	p, _ := ProblemOf(err)
 	NoteError(w, err)
-	p.send(w, r)
+	send(w, r, p)
 }
 
 // NoteError records an error for the request's log line.
 func NoteError(w http.ResponseWriter, err error) {
-	p, told := asProblem(err)
+	p, told := ProblemOf(err)
 	if rec, ok := w.(*recorder); ok {
 		rec.problem = string(p.Kind)
-		if !told || p.status() >= 500 {
+		if !told || Status(p.Kind) >= 500 {
 			rec.failure = err
 		}
 	}
@@ -190,13 +190,13 @@ func Note(w http.ResponseWriter, route, caller string) {
 }
 
 // refuse answers every request with the same problem.
-func refuse(p *problem) http.Handler {
+func refuse(p *registry.Problem) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answerProblem(w, r, p) })
 }
 
 // NotReady returns the handler of a server that cannot read its store yet, for the reason in detail.
 func NotReady(site Site, log *slog.Logger, detail string) http.Handler {
-	p := refuse(&problem{Problem: newProblem("not-ready", detail), retryAfter: 1})
+	p := refuse(later("not-ready", time.Second, detail))
 	s := &server{Config: Config{Site: site, Logger: log}, hosts: newHosts(site)}
 	s.Limits.complete()
 	return s.outermost(s.checkHost(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -215,6 +215,6 @@ func answerProblem(w http.ResponseWriter, r *http.Request, err error) {
 	if rec, ok := w.(*recorder); ok && rec.status != 0 { // the response has started: only closing the connection can report the error
 		panic(http.ErrAbortHandler)
 	}
-	p, _ := asProblem(err)
-	p.send(w, r)
+	p, _ := ProblemOf(err)
+	send(w, r, p)
 }

@@ -86,9 +86,9 @@ func (s *server) rescue(rec *recorder, r *http.Request, cause any) (abort bool) 
 	if rec.status != 0 {
 		return !rec.hijacked
 	}
-	p, _ := asProblem(rec.failure)
+	p, _ := ProblemOf(rec.failure)
 	rec.problem = string(p.Kind)
-	p.send(rec, r)
+	send(rec, r, p)
 	return false
 }
 
@@ -126,8 +126,8 @@ func (s *server) record(rec *recorder, r *http.Request, took time.Duration) {
 }
 
 func (s *server) checkHost(next http.Handler) http.Handler {
-	wrong := refuse(&problem{Problem: newProblem("misdirected", "ask for this server by a loopback name, its listen address or "+
-		"the host of its public_url")})
+	wrong := refuse(newProblem("misdirected", "ask for this server by a loopback name, its listen address or "+
+		"the host of its public_url"))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.hosts.admit(r) {
 			wrong.ServeHTTP(w, r)
@@ -140,8 +140,8 @@ func (s *server) checkHost(next http.Handler) http.Handler {
 // checkForwarded rejects forwarded requests on a server without tokens: it treats
 // every caller as an admin, and a caller behind a proxy may be anyone.
 func (s *server) checkForwarded(next http.Handler) http.Handler {
-	stranger := refuse(&problem{Problem: newProblem("forwarded", "a proxy forwarded this request, and this server has no "+
-		"tokens: make one on the server ('freshet token add ops --role admin') and send it, or start the server with --insecure")})
+	stranger := refuse(newProblem("forwarded", "a proxy forwarded this request, and this server has no "+
+		"tokens: make one on the server ('freshet token add ops --role admin') and send it, or start the server with --insecure"))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.Insecure && forwarded(r.Header) {
 			if _, err := s.Gate.Authenticate("", ""); err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-var errPauseField = unprocessable("bad-endpoint", "/pause", "an endpoint is paused and resumed by POST …/pause and …/resume")
+var errPauseField = registry.WrongField("bad-endpoint", "/pause", "an endpoint is paused and resumed by POST …/pause and …/resume")
 
 // mask replaces a secret in registry.Endpoint.Masked. A mask in a patch keeps the
 // stored secret.
@@ -119,7 +119,7 @@ func unmask(old registry.Endpoint, next *registry.Endpoint) error {
 			continue
 		}
 		if _, ok := old.Headers[name]; !ok {
-			return unprocessable("bad-endpoint", "/headers", "a header's value %q refers to a stored one, and there is none", mask)
+			return registry.WrongField("bad-endpoint", "/headers", "a header's value %q refers to a stored one, and there is none", mask)
 		}
 		if next.Headers[name] = old.Headers[name]; next.Headers[name] == mask {
 			return sendAgain("/headers", "the header "+name)
@@ -131,7 +131,7 @@ func unmask(old registry.Endpoint, next *registry.Endpoint) error {
 		}
 		was := passwords(old.Auth)[i]
 		if was == nil {
-			return unprocessable("bad-endpoint", "/auth", "a password %q refers to a stored one, and there is none", mask)
+			return registry.WrongField("bad-endpoint", "/auth", "a password %q refers to a stored one, and there is none", mask)
 		}
 		if p.Password = was.Password; p.Password == mask {
 			return sendAgain("/auth/"+[]string{"basic", "digest"}[i]+"/password", "the password")
@@ -139,7 +139,7 @@ func unmask(old registry.Endpoint, next *registry.Endpoint) error {
 	}
 	if b := next.Auth.Bearer; b != nil && b.Token == mask {
 		if old.Auth.Bearer == nil {
-			return unprocessable("bad-endpoint", "/auth", "a token %q refers to a stored one, and there is none", mask)
+			return registry.WrongField("bad-endpoint", "/auth", "a token %q refers to a stored one, and there is none", mask)
 		}
 		if b.Token = old.Auth.Bearer.Token; b.Token == mask {
 			return sendAgain("/auth/bearer/token", "the token")
@@ -149,7 +149,7 @@ func unmask(old registry.Endpoint, next *registry.Endpoint) error {
 }
 
 func sendAgain(pointer, what string) error {
-	return unprocessable("bad-endpoint", pointer, "url leads to another host, or away from https: send %s again in the same "+
+	return registry.WrongField("bad-endpoint", pointer, "url leads to another host, or away from https: send %s again in the same "+
 		"request, or drop it with null", what)
 }
 
@@ -163,13 +163,14 @@ func noFiles(old, next registry.Endpoint) error {
 	for i, p := range passwords(next.Auth) {
 		was := passwords(old.Auth)[i]
 		if p != nil && p.PasswordFile != "" && (was == nil || was.PasswordFile != p.PasswordFile || old.URL != next.URL) {
-			return unprocessable("bad-endpoint", "/auth/"+[]string{"basic", "digest"}[i]+"/password_file",
+			return registry.WrongField("bad-endpoint", "/auth/"+[]string{"basic", "digest"}[i]+"/password_file",
 				"files are named in the configuration file only; send the password itself")
 		}
 	}
 	was := old.Auth.Bearer
 	if b := next.Auth.Bearer; b != nil && b.TokenFile != "" && (was == nil || was.TokenFile != b.TokenFile || old.URL != next.URL) {
-		return unprocessable("bad-endpoint", "/auth/bearer/token_file", "files are named in the configuration file only; send the token itself")
+		return registry.WrongField("bad-endpoint", "/auth/bearer/token_file",
+			"files are named in the configuration file only; send the token itself")
 	}
 	return nil
 }
@@ -190,7 +191,7 @@ func (c *call) expected(tag string, modified time.Time) error {
 	}
 	since, err := http.ParseTime(c.r.Header.Get("If-Unmodified-Since"))
 	if err == nil && modified.Truncate(time.Second).After(since) {
-		return &problem{Problem: newProblem("precondition-failed", "it has changed after the time of If-Unmodified-Since")}
+		return newProblem("precondition-failed", "it has changed after the time of If-Unmodified-Since")
 	}
 	return nil
 }
@@ -201,7 +202,7 @@ func (c *call) ifMatch(tag string) error {
 	if len(want) == 0 || anyTag(want, tag, false) {
 		return nil
 	}
-	return &problem{Problem: newProblem("precondition-failed", "it is not (any more) what If-Match names: read it again")}
+	return newProblem("precondition-failed", "it is not (any more) what If-Match names: read it again")
 }
 
 // unchanged reports whether the client already has the representation. If-None-Match

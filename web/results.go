@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"io"
-	"math"
 	"net/url"
 	"slices"
 	"time"
@@ -96,9 +95,9 @@ func (c resultAPI) representation(f diff.Form, suffix string) (string, error) {
 	} else if slices.Contains(have, suffix) {
 		return suffix, nil
 	}
-	p := &problem{Problem: newProblem("not-acceptable", "the result of "+article(f)+" query is not served like this")}
+	p := newProblem("not-acceptable", "the result of "+article(f)+" query is not served like this")
 	for _, x := range have {
-		p.available = append(p.available, accepted[x][0])
+		p.Available = append(p.Available, accepted[x][0])
 	}
 	return "", p
 }
@@ -118,13 +117,13 @@ func resultTag(st registry.Status, suffix string) string {
 // run, or soon for one that may just run for the first time. Only callers with a token see
 // the endpoint's error, which may name hosts, graphs and users.
 func (c *call) noResult(q registry.Query, st registry.Status) error {
-	wait := 5.0
+	wait := 5 * time.Second
 	due, err := c.Daemon.Due(q.Endpoint, []string{q.ID})
 	if err != nil {
 		return err
 	}
 	if !due[0].IsZero() && (st.Error != "" || st.Position.Seq > 0) {
-		wait = math.Ceil(due[0].Sub(c.Now()).Seconds())
+		wait = due[0].Sub(c.Now()) + time.Second - 1 // rounded up
 	}
 	detail := "no execution has been complete so far"
 	if st.Position.Seq > 0 {
@@ -133,7 +132,7 @@ func (c *call) noResult(q registry.Query, st registry.Status) error {
 	if st.Error != "" && c.signed {
 		detail += "; the last one failed: " + st.Error
 	}
-	return &problem{Problem: newProblem("no-result", detail), retryAfter: int(clip(wait, 1, 3600))}
+	return later("no-result", clip(wait, time.Second, time.Hour), detail)
 }
 
 // describe sets the header of a representation of a result, also for status 304.

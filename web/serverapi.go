@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -87,7 +88,7 @@ func (c serverAPI) healthz() error { return c.text(http.StatusOK, "ok\n") }
 // full or an endpoint added lately is not there yet.
 func (c serverAPI) readyz() error {
 	if err := c.Health.Ready(); err != nil {
-		return &problem{Problem: newProblem("not-ready", err.Error()), retryAfter: 1}
+		return later("not-ready", time.Second, err.Error())
 	}
 	text := "ready"
 	if s := c.Health.Disk(); s.ReadOnly {

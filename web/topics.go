@@ -109,7 +109,7 @@ func (t *Topics) render(ctx context.Context, path, id, topic string) (Topic, err
 	w := &inMemory{header: http.Header{}}
 	c := &call{server: t.s, w: w, r: r, signed: true, caller: registry.Caller{Role: registry.RoleAdmin}, params: params{Values: url.Values{}}}
 	if err := t.routes[topic].run(c); err != nil {
-		if p, told := asProblem(err); told && (p.status() == http.StatusNotFound || p.status() == http.StatusGone) {
+		if p, told := ProblemOf(err); told && (Status(p.Kind) == http.StatusNotFound || Status(p.Kind) == http.StatusGone) {
 			return Topic{}, fmt.Errorf("%w: %w", ErrNoTopic, err)
 		}
 		return Topic{}, fmt.Errorf("topic %s: %w", path, err)

@@ -56,7 +56,7 @@ func ReadLink(text string, w watch.Watch) (l watch.Link, err error) {
 		if l.Kind == "" {
 			l.Kind = w.Kind
 		} else if w.Kind != "" {
-			return l, unprocessable(registry.KindBadSetting, "/kind", "the link holds a query, which says itself what is watched: leave out kind")
+			return l, registry.BadSetting("/kind", "the link holds a query, which says itself what is watched: leave out kind")
 		}
 		l.Direction, l.Properties, l.Within, l.Labels = w.Direction, w.Properties, w.Within, w.Labels
 	}
@@ -93,9 +93,9 @@ func (c watchAPI) registration() (w watch.Watch, reg registry.Registration, err 
 	}
 	switch {
 	case body.Registration.Text != "":
-		return w, reg, unprocessable(registry.KindBadSetting, "/query", "a watch has no query: give it as link, or register it at /v1/queries")
+		return w, reg, registry.BadSetting("/query", "a watch has no query: give it as link, or register it at /v1/queries")
 	case body.Link != "" && body.IRI != "":
-		return w, reg, unprocessable(registry.KindBadSetting, "/link", "give either link or iri")
+		return w, reg, registry.BadSetting("/link", "give either link or iri")
 	}
 	l, err := ReadLink(body.Link, body.Watch)
 	if err != nil {
@@ -189,7 +189,7 @@ func watchEndpoint(ctx context.Context, r *registry.Registry, x Daemon, l watch.
 		if p != nil {
 			title, add = p.Title, "--pack "+p.Name
 		}
-		return "", unprocessable(registry.KindUnknownEndpoint, "/endpoint", "the link is about %s, which this server does not ask: "+
+		return "", registry.WrongField(registry.KindUnknownEndpoint, "/endpoint", "the link is about %s, which this server does not ask: "+
 			"an admin can add it (freshet endpoint add %s), or choose an endpoint that has the same data", title, add)
 	}
 	if l.Kind == watch.ByQuery {
@@ -219,7 +219,7 @@ func watchEndpoint(ctx context.Context, r *registry.Registry, x Daemon, l watch.
 	case 1:
 		return names[0], nil
 	}
-	several := unprocessable(registry.KindUnknownEndpoint, "/endpoint", "choose one: %s", strings.Join(names, ", "))
+	several := registry.WrongField(registry.KindUnknownEndpoint, "/endpoint", "choose one: %s", strings.Join(names, ", "))
 	several.Title = "Several endpoints know this IRI"
 	return "", several
 }
