@@ -7,17 +7,39 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Rates limit how often something is done by key, such as the address of a client. At least the last mostRates/2 keys
-// that were used are remembered, and at most twice as many.
+// Recent is a map that keeps at least the last mostRecent/2 keys that were used and at most twice as many. It drops
+// the older half at once, which is cheap. The zero value is empty.
+type Recent[K comparable, V any] struct{ young, old map[K]V }
+
+const mostRecent = 10_000
+
+// Get returns the value of a key.
+func (r *Recent[K, V]) Get(k K) (V, bool) {
+	v, ok := r.young[k]
+	if !ok {
+		if v, ok = r.old[k]; ok {
+			r.Put(k, v)
+		}
+	}
+	return v, ok
+}
+
+// Put sets the value of a key.
+func (r *Recent[K, V]) Put(k K, v V) {
+	if r.young == nil || len(r.young) >= mostRecent/2 {
+		r.young, r.old = map[K]V{}, r.young
+	}
+	r.young[k] = v
+}
+
+// Rates limit how often something is done by key, such as the address of a client, as far as they are Recent.
 type Rates struct {
 	limit rate.Limit
 	burst int
 
-	mu         sync.Mutex
-	young, old map[string]*rate.Limiter
+	mu  sync.Mutex
+	all Recent[string, *rate.Limiter]
 }
-
-const mostRates = 10_000
 
 // NewRates returns limits of a number of events a second, after as many as burst at once.
 func NewRates(limit rate.Limit, burst int) *Rates { return &Rates{limit: limit, burst: burst} }
@@ -26,17 +48,11 @@ func NewRates(limit rate.Limit, burst int) *Rates { return &Rates{limit: limit, 
 func (r *Rates) Of(key string) *rate.Limiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l := r.young[key]; l != nil {
-		return l
-	}
-	l := r.old[key]
-	if l == nil {
+	l, known := r.all.Get(key)
+	if !known {
 		l = rate.NewLimiter(r.limit, r.burst)
+		r.all.Put(key, l)
 	}
-	if r.young == nil || len(r.young) >= mostRates/2 {
-		r.young, r.old = map[string]*rate.Limiter{}, r.young
-	}
-	r.young[key] = l
 	return l
 }
 

@@ -14,16 +14,16 @@ func TestRates(t *testing.T) {
 			t.Errorf("event %d: %t", i+1, got)
 		}
 	}
-	for i := range mostRates/2 - 1 {
+	for i := range mostRecent/2 - 1 {
 		r.Allow(fmt.Sprint(i), now)
 	}
 	if r.Allow("a", now) || !r.Allow("a", now.Add(time.Second)) {
 		t.Error("the limit of a key is another one after others came")
 	}
-	for i := range 3 * mostRates {
+	for i := range 3 * mostRecent {
 		r.Allow(fmt.Sprint("x", i), now)
 	}
-	if n := len(r.young) + len(r.old); n > mostRates {
+	if n := len(r.all.young) + len(r.all.old); n > mostRecent {
 		t.Errorf("%d keys are remembered", n)
 	}
 }

@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // Limits on wrong tokens. Generated tokens have 256 bits and need none; the limits
 // protect secrets chosen by people.
 const (
-	guessRate     = rate.Limit(5) // wrong tokens a second from one address,
-	guessBurst    = 100           // after as many at once
-	mostAddresses = 10_000        // that are remembered
+	guessRate  = rate.Limit(5) // wrong tokens a second from one address,
+	guessBurst = 100           // after as many at once
 )
 
 // guesses limits the wrong tokens of each address. After too many, further tokens from
@@ -21,8 +22,8 @@ const (
 // a proxy. The zero value is ready for use.
 type guesses struct {
 	mu    sync.Mutex
-	wrong recent[string, *rate.Limiter]
-	right recent[proof, struct{}]
+	wrong registry.Recent[string, *rate.Limiter]
+	right registry.Recent[proof, struct{}]
 	asked map[string]int // by address: tokens about which other nodes are asked now
 }
 
@@ -33,11 +34,11 @@ type proof struct{ from, digest string }
 func (g *guesses) admits(p proof, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l, _ := g.wrong.get(p.from)
+	l, _ := g.wrong.Get(p.from)
 	if l == nil || l.TokensAt(now) >= 1 {
 		return true
 	}
-	_, known := g.right.get(p)
+	_, known := g.right.Get(p)
 	return known
 }
 
@@ -46,7 +47,7 @@ func (g *guesses) ask(from string, now time.Time) (done func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	left := float64(guessBurst)
-	if l, _ := g.wrong.get(from); l != nil {
+	if l, _ := g.wrong.Get(from); l != nil {
 		left = l.TokensAt(now)
 	}
 	if left-float64(g.asked[from]) < 1 && from != "" {
@@ -69,10 +70,10 @@ func (g *guesses) ask(from string, now time.Time) (done func(), ok bool) {
 func (g *guesses) failed(from string, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l, ok := g.wrong.get(from)
+	l, ok := g.wrong.Get(from)
 	if !ok {
 		l = rate.NewLimiter(guessRate, guessBurst)
-		g.wrong.put(from, l)
+		g.wrong.Put(from, l)
 	}
 	l.AllowN(now, 1)
 }
@@ -81,28 +82,7 @@ func (g *guesses) failed(from string, now time.Time) {
 func (g *guesses) succeeded(p proof) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, known := g.right.get(p); !known {
-		g.right.put(p, struct{}{})
+	if _, known := g.right.Get(p); !known {
+		g.right.Put(p, struct{}{})
 	}
-}
-
-// A recent map keeps at least the last mostAddresses/2 keys that were used and at most
-// twice as many. It drops the older half at once, which is cheap.
-type recent[K comparable, V any] struct{ young, old map[K]V }
-
-func (r *recent[K, V]) get(k K) (V, bool) {
-	v, ok := r.young[k]
-	if !ok {
-		if v, ok = r.old[k]; ok {
-			r.put(k, v)
-		}
-	}
-	return v, ok
-}
-
-func (r *recent[K, V]) put(k K, v V) {
-	if r.young == nil || len(r.young) >= mostAddresses/2 {
-		r.young, r.old = map[K]V{}, r.young
-	}
-	r.young[k] = v
 }
