@@ -255,6 +255,7 @@ type route struct {
 	topic  bool          // callers without a token may read it of public queries
 	stream bool          // has no deadline
 	rpc    bool          // says itself that a body is too large
+	takes  string        // its parameters
 	run    func(*call) error
 }
 

@@ -27,51 +27,12 @@ var lists = []string{"tags", "default_graph_uri", "default-graph-uri", "named_gr
 // repeatable lists the parameters that may occur more than once.
 var repeatable = append([]string{"vars", "where", "query", "label"}, lists...)
 
-// parameters lists the parameters of the calls that have some. A test compares it with the
-// OpenAPI document.
-var parameters = map[string]string{
-	"GET /v1/queries":                     "endpoint state tag q limit cursor",
-	"POST /v1/queries/validate":           "run whole",
-	"DELETE /v1/queries/{id}":             "force",
-	"GET /v1/queries/{id}/results":        "at seq",
-	"GET /v1/queries/{id}/timemap":        "format after limit",
-	"GET /v1/queries/{id}/changes":        "after limit min_jaccard min_rows vars where rate",
-	"GET /v1/queries/{id}/changes/diff":   "from to",
-	"GET /v1/queries/{id}/changes.rdfp":   "after limit",
-	"GET /v1/queries/{id}/ldes":           "key page state",
-	"GET /v1/queries/{id}/changes.atom":   "archive min_jaccard min_rows vars where",
-	"GET /v1/changes":                     "endpoint tag min_jaccard min_rows vars where rate after limit",
-	"GET /v1/changes.atom":                "endpoint tag archive min_jaccard min_rows vars where",
-	"GET /v1/watches":                     "endpoint q limit cursor",
-	"POST /v1/watches/validate":           "run",
-	"DELETE /v1/watches/{id}":             "force",
-	"GET /v1/watches/{id}/changes":        "after limit",
-	"GET /v1/watches/{id}/changes.atom":   "archive min_jaccard min_rows vars where",
-	"GET /v1/endpoints/{name}/slots":      "limit",
-	"GET /v1/endpoints/{name}/due":        "query",
-	"DELETE /v1/endpoints/{name}/shadows": "policy",
-	"POST /v1/endpoints/{name}/revert":    "setting",
-	"GET /v1/subscriptions":               "way state query q limit cursor",
-	"GET /v1/dead-letters":                "limit cursor",
-	"GET /v1/webhooks":                    "limit cursor",
-	"GET /v1/rules":                       "status query limit cursor",
-	"GET /v1/rules/{id}/alerts":           "state limit cursor",
-	"GET /v1/profiles":                    "endpoint holder q limit cursor",
-	"GET /v1/profiles/{id}/captures":      "after limit state cursor",
-	"GET /metrics/results":                "query label limit endpoint state tag q",
-}
-
 // names returns the parameters that the call of a route may have. any means that the
 // handler looks at them itself.
 func (rt route) names() (names []string, any bool) {
-	path := rt.path
-	if i := strings.Index(path, "/results."); i > 0 {
-		path = path[:i] + "/results"
-	}
-	list, listed := parameters[rt.method+" "+path]
 	protocol := rt.path == "/v1/live" || rt.path == "/v1/hub" || !strings.HasPrefix(rt.path, "/v1/")
 	text := rt.method == http.MethodPost && strings.HasPrefix(rt.path, "/v1/queries") // a registration with its query as the body
-	return strings.Fields(list), !listed && protocol || text
+	return strings.Fields(rt.takes), rt.takes == "" && protocol || text
 }
 
 // known returns a problem for a parameter that the route does not have.
