@@ -441,8 +441,8 @@ func (a Auth) check() error {
 	return nil
 }
 
-// mask is shown in place of a secret.
-const mask = "(set)"
+// Mask is shown in place of a secret. In an edit it keeps the secret that is stored.
+const Mask = "(set)"
 
 // Masked returns e with its secrets replaced by "(set)".
 func (e Endpoint) Masked() Endpoint {
@@ -452,7 +452,7 @@ func (e Endpoint) Masked() Endpoint {
 		}
 		c := *p
 		if c.Password != "" {
-			c.Password = mask
+			c.Password = Mask
 		}
 		return &c
 	}
@@ -460,7 +460,7 @@ func (e Endpoint) Masked() Endpoint {
 	if e.Auth.Bearer != nil {
 		b := *e.Auth.Bearer
 		if b.Token != "" {
-			b.Token = mask
+			b.Token = Mask
 		}
 		e.Auth.Bearer = &b
 	}
@@ -475,7 +475,7 @@ func MaskHeaders(h map[string]string) map[string]string {
 	}
 	m := map[string]string{}
 	for k := range h {
-		m[k] = mask
+		m[k] = Mask
 	}
 	return m
 }

@@ -16,10 +16,6 @@ import (
 
 var errPauseField = registry.WrongField("bad-endpoint", "/pause", "an endpoint is paused and resumed by POST …/pause and …/resume")
 
-// mask replaces a secret in registry.Endpoint.Masked. A mask in a patch keeps the
-// stored secret.
-const mask = "(set)"
-
 // apply returns settings changed by a merge patch (RFC 7396). null resets a setting to its default.
 func apply[T any](old T, patch map[string]any) (next T, err error) {
 	before, err := object(old)
@@ -115,33 +111,33 @@ func mergePatch(from, to map[string]any) map[string]any {
 // the endpoint has moved to another host and needs its own secret.
 func unmask(old registry.Endpoint, next *registry.Endpoint) error {
 	for name, value := range next.Headers {
-		if value != mask {
+		if value != registry.Mask {
 			continue
 		}
 		if _, ok := old.Headers[name]; !ok {
-			return registry.WrongField("bad-endpoint", "/headers", "a header's value %q refers to a stored one, and there is none", mask)
+			return registry.WrongField("bad-endpoint", "/headers", "a header's value %q refers to a stored one, and there is none", registry.Mask)
 		}
-		if next.Headers[name] = old.Headers[name]; next.Headers[name] == mask {
+		if next.Headers[name] = old.Headers[name]; next.Headers[name] == registry.Mask {
 			return sendAgain("/headers", "the header "+name)
 		}
 	}
 	for i, p := range passwords(next.Auth) {
-		if p == nil || p.Password != mask {
+		if p == nil || p.Password != registry.Mask {
 			continue
 		}
 		was := passwords(old.Auth)[i]
 		if was == nil {
-			return registry.WrongField("bad-endpoint", "/auth", "a password %q refers to a stored one, and there is none", mask)
+			return registry.WrongField("bad-endpoint", "/auth", "a password %q refers to a stored one, and there is none", registry.Mask)
 		}
-		if p.Password = was.Password; p.Password == mask {
+		if p.Password = was.Password; p.Password == registry.Mask {
 			return sendAgain("/auth/"+[]string{"basic", "digest"}[i]+"/password", "the password")
 		}
 	}
-	if b := next.Auth.Bearer; b != nil && b.Token == mask {
+	if b := next.Auth.Bearer; b != nil && b.Token == registry.Mask {
 		if old.Auth.Bearer == nil {
-			return registry.WrongField("bad-endpoint", "/auth", "a token %q refers to a stored one, and there is none", mask)
+			return registry.WrongField("bad-endpoint", "/auth", "a token %q refers to a stored one, and there is none", registry.Mask)
 		}
-		if b.Token = old.Auth.Bearer.Token; b.Token == mask {
+		if b.Token = old.Auth.Bearer.Token; b.Token == registry.Mask {
 			return sendAgain("/auth/bearer/token", "the token")
 		}
 	}

@@ -112,24 +112,18 @@ type mergingView struct {
 
 // A mergingRow is one template.
 type mergingRow struct {
-	ID      string
-	Text    string        // of the template
-	Example *exampleQuery // one of the queries, nil if it is gone
-	Queries int
-	Kind    string
-	// The expected cost in seconds of a request, and of each query and row in it.
-	Request, Query, Row float64
-	Requests            uint64
-	Asked               uint64
-	Void                uint64 // requests that said nothing
-	Alone               int    // queries that are always asked alone
-	Audits              uint64
-	Different           uint64
-	OffUntil            map[cohort.Kind]time.Time // when a kind is no longer switched off
+	cohort.Snapshot
+	Text    string // of the template
+	Example *kv    // one of the queries, nil if it is gone
 }
 
-// An exampleQuery is one of the queries of a template.
-type exampleQuery struct{ Name, Link string }
+// Total adds up a count of requests over their kinds.
+func (mergingRow) Total(kinds map[cohort.Kind]uint64) (n uint64) {
+	for _, k := range kinds {
+		n += k
+	}
+	return n
+}
 
 const templatesListed = 20
 
@@ -155,16 +149,10 @@ func (v endpointHandler) merging(e registry.Endpoint) (*mergingView, error) {
 }
 
 func (v endpointHandler) mergingRow(s cohort.Snapshot) mergingRow {
-	r := mergingRow{ID: s.Template, Queries: s.Members, Kind: string(s.Kind), Audits: s.Audits, Different: s.Different, Request: s.A,
-		Alone: s.Alone, Query: s.B, Row: s.C, OffUntil: s.OffUntil}
+	r := mergingRow{Snapshot: s}
 	if q, err := v.Registry.Query(s.Example); err == nil {
-		r.Example = &exampleQuery{v.name(&q), queryPath(q.ID)}
+		r.Example = &kv{v.name(&q), queryPath(q.ID)}
 		r.Text = clip(web.ShortIRIs(scheduler.TemplateText(&q), q.Text), 600)
-	}
-	for _, k := range cohort.Kinds() {
-		r.Requests += s.Asks[k]
-		r.Asked += s.Asked[k]
-		r.Void += s.Void[k]
 	}
 	return r
 }

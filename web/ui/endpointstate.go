@@ -63,8 +63,8 @@ func (o overviewEndpoint) FailsSince() failure {
 }
 
 func (v endpointHandler) summary(e registry.Endpoint, slots []scheduler.Slot) (overviewEndpoint, error) {
-	o := overviewEndpoint{clock: v.clock, Name: e.Name, Link: endpointPath(e.Name), ID: "ep-" + e.Name, Policy: e.Policy, Class: "new", Rank: 2, Pause: e.Pause,
-		Repay: time.Duration(e.Budget).Seconds() / 2}
+	o := overviewEndpoint{clock: v.clock, Name: e.Name, Link: endpointPath(e.Name), ID: "ep-" + e.Name, Policy: e.Policy,
+		Class: "new", Rank: 2, Pause: e.Pause, Repay: time.Duration(e.Budget).Seconds() / 2}
 	o.Hydro = v.hydro(e.Name, slots)
 	if o.Clustered = v.Cluster != nil; o.Clustered {
 		o.Node = v.Cluster.Owner(e.Name)

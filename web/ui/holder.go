@@ -228,7 +228,8 @@ func (v queryHandler) head(q *registry.Query, st registry.Status) queryHead {
 	v.halts.Show(q.Endpoint, &st)
 	h := queryHead{ID: q.ID, Name: clip(v.name(q), 300), Path: queryPath(q.ID), Endpoint: q.Endpoint, Form: string(q.Form),
 		State: stateOf(q, st), Tags: q.Tags(),
-		EndpointLink: endpointPath(q.Endpoint), Paused: q.PausedFor(v.caller) != nil, Mine: holds, MayAct: v.May(registry.RoleApp) && (holds || v.May(registry.RoleAdmin))}
+		EndpointLink: endpointPath(q.Endpoint), Paused: q.PausedFor(v.caller) != nil, Mine: holds,
+		MayAct: v.May(registry.RoleApp) && (holds || v.May(registry.RoleAdmin))}
 	_, h.Watch = watch.Of(q, v.caller.Name)
 	return h
 }

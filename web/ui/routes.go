@@ -144,17 +144,14 @@ func New(c Config) (*Server, error) {
 	c.Complete()
 	halts := web.Halts{Registry: c.Registry, Daemon: c.Daemon}
 	c.Rules = &sharedTotals{allRules: c.Rules}
-	if c.Streams <= 0 {
-		c.Streams = usualStreams
-	}
 	all, err := loadAssets()
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{Config: c, halts: halts, mux: http.NewServeMux(), assets: all, templates: map[string]*pageTemplate{},
 		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, halts.Now, c.Now),
-		profiles: &profileIndex{profiles: c.Profiles, now: c.Now}, streams: make(chan struct{}, c.Streams),
-		shares: shares{most: max(1, c.Streams/2), n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
+		profiles: &profileIndex{profiles: c.Profiles, now: c.Now}, streams: make(chan struct{}, mostStreams),
+		shares: shares{most: mostStreams / 2, n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
 		tries: make(chan struct{}, mostTries), done: make(chan struct{})}
 	return s, s.serveAll()
 }

@@ -56,7 +56,8 @@ func TestCookie(t *testing.T) {
 func TestStreamsOfOneToken(t *testing.T) {
 	wall, a := token("wall", registry.RoleRead)
 	ops, b := token("ops", registry.RoleAdmin)
-	r := newRigWith(t, func(_ *rig, c *Config) { c.Streams = 4 }, wall, ops)
+	r := newRig(t, wall, ops)
+	r.pages.streams, r.pages.shares.most = make(chan struct{}, 4), 2
 	r.post("/signin", "token", a, "next", "/").status(303)
 	for range 2 {
 		r.stream("/ui/events").until("swap", func(event) bool { return true })

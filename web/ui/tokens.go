@@ -137,9 +137,6 @@ func (v tokenHandler) revoke() error {
 	return v.to("/tokens")
 }
 
-// masked replaces a configured secret, as in registry.Endpoint.Masked.
-const masked = "(set)"
-
 // headerLines writes one header field per line, sorted by name.
 func headerLines(h map[string]string) string {
 	list := make([]string, 0, len(h))
@@ -170,7 +167,7 @@ func (f *form) headers(was registry.Endpoint, e *registry.Endpoint) {
 			f.bad("headers", "header")
 			return
 		}
-		if value == masked {
+		if value == registry.Mask {
 			if value, ok = was.Headers[name]; !ok || registry.LeavesHost(was, *e) {
 				f.record(fault{Name: "headers", Code: "header-value", Text: clip(name, 80)})
 				return

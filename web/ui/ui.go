@@ -28,13 +28,11 @@ type Config struct {
 	// Follow returns a channel that receives a value after each commit of changes, and
 	// a function that ends it.
 	Follow func() (awake <-chan struct{}, stop func())
-	// Streams limits the number of open live streams; default 64.
-	Streams int
 	Managing
 }
 
 const (
-	usualStreams = 64
+	mostStreams  = 64               // open live streams
 	lookEvery    = time.Second      // how often a live page checks for slots without changes
 	mostTries    = 4                // concurrent trial executions
 	slowestWrite = 60 * time.Second // how long a browser may take to read a page
