@@ -97,8 +97,7 @@ func (s *server) mux() http.Handler {
 	nothing := refuse(notFound("nothing is served under this path"))
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/queries/") && strings.HasPrefix(path.Base(r.URL.Path), "results.") {
-			refuse(notFound("a result has no such format: there are "+strings.Join(suffixes[:4], ", ")+
-				" for rows, and nt, ttl, jsonld for graphs")).ServeHTTP(w, r)
+			refuse(notFound("a result has no such format: there are srj, srx, csv, tsv for rows, and nt, ttl, jsonld for graphs")).ServeHTTP(w, r)
 			return
 		}
 		if s.Pages == nil || strings.HasPrefix(r.URL.Path, "/v1/") {
@@ -126,7 +125,7 @@ func (s *server) methods(routes map[string]route) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		answerProblem(w, r, newProblem("method-not-allowed", "this resource takes "+allow(routes)))
+		Answer(w, r, newProblem("method-not-allowed", "this resource takes "+allow(routes)))
 	})
 }
 

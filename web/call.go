@@ -32,15 +32,13 @@ type call struct {
 
 // serve authenticates the caller and runs the route.
 func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
-	if rec, ok := w.(*recorder); ok {
-		rec.route = rt.path
-	}
+	recorderOf(w).route = rt.path
 	c := &call{server: s, w: w, r: r, route: rt}
 	if rt.stream {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	}
 	if err := c.start(rt); err != nil {
-		answerProblem(w, r, err)
+		Answer(w, r, err)
 		return
 	}
 	if !c.caller.Expires.IsZero() && rt.stream { // a stream ends when its token expires
@@ -50,7 +48,7 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 	}
 	if rt.need == "" { // its answer does not depend on what is stored, and strangers may ask often
 		if err := rt.run(c); err != nil {
-			answerProblem(w, r, err)
+			Answer(w, r, err)
 		}
 		return
 	}
@@ -63,7 +61,7 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		return err
 	})
 	if err != nil {
-		answerProblem(w, r, err)
+		Answer(w, r, err)
 	}
 }
 
@@ -156,8 +154,8 @@ func (c *call) admit(rt route) error {
 		return err
 	}
 	c.signed = err == nil && (token != "" || !sent)
-	if rec, ok := c.w.(*recorder); ok && c.signed {
-		rec.caller = caller.Name
+	if c.signed {
+		recorderOf(c.w).caller = caller.Name
 	}
 	switch {
 	case c.signed:
@@ -225,9 +223,7 @@ func (c *call) query() (registry.Query, error) {
 	if err != nil {
 		return registry.Query{}, err
 	}
-	if rec, ok := c.w.(*recorder); ok {
-		rec.query = q.ID
-	}
+	recorderOf(c.w).query = q.ID
 	return q, nil
 }
 

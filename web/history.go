@@ -97,7 +97,7 @@ func (c resultAPI) state(q registry.Query, as, path string, p *pastCall) error {
 		c.linkMementos(path, place)
 	}
 	return c.current(func() error {
-		return c.version(MediaType(as), "past", q.ID+" "+tag, tag, place.Time, describe,
+		return c.version(contentType(as), "past", q.ID+" "+tag, tag, place.Time, describe,
 			compute(c.r.Context(), func(ctx context.Context, w io.Writer) error {
 				r, err := c.History.StateAt(ctx, q.ID, place.Position)
 				if err != nil {

@@ -52,7 +52,7 @@ func TestPastResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a := w.get(at + "/results." + suffix + "?seq=2").status(200); !bytes.Equal(a.body, want.Bytes()) ||
-			a.Header.Get("Content-Type") != MediaType(suffix) {
+			a.Header.Get("Content-Type") != contentType(suffix) {
 			t.Errorf("%s: %s", suffix, a.body)
 		}
 	}
@@ -103,7 +103,7 @@ func TestPastGone(t *testing.T) {
 					t.Errorf("%s%s: %s %v", suffix, address, a.body, a.Header)
 				}
 			}
-			if a := w.get(at + "?seq=3").status(200); a.Header.Get("Content-Type") != MediaType(suffix) {
+			if a := w.get(at + "?seq=3").status(200); a.Header.Get("Content-Type") != contentType(suffix) {
 				t.Errorf("%s: %v", suffix, a.Header)
 			}
 		}

@@ -164,34 +164,33 @@ func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c, rw, err
 }
 
-// Answer sends an error as problem details and records it for the request's log line.
-func Answer(w http.ResponseWriter, r *http.Request, err error) {
-	p, _ := ProblemOf(err)
-	NoteError(w, err)
-	send(w, r, p)
+// recorderOf returns what records the outcome of a request. Requests inside the program have one that nobody reads.
+func recorderOf(w http.ResponseWriter) *recorder {
+	if rec, ok := w.(*recorder); ok {
+		return rec
+	}
+	return &recorder{}
 }
 
 // NoteError records an error for the request's log line.
 func NoteError(w http.ResponseWriter, err error) {
 	p, told := ProblemOf(err)
-	if rec, ok := w.(*recorder); ok {
-		rec.problem = string(p.Kind)
-		if !told || Status(p.Kind) >= 500 {
-			rec.failure = err
-		}
+	rec := recorderOf(w)
+	rec.problem = string(p.Kind)
+	if !told || Status(p.Kind) >= 500 {
+		rec.failure = err
 	}
 }
 
 // Note records the route and the caller for the request's log line and the metrics.
 func Note(w http.ResponseWriter, route, caller string) {
-	if rec, ok := w.(*recorder); ok {
-		rec.route, rec.caller = route, caller
-	}
+	rec := recorderOf(w)
+	rec.route, rec.caller = route, caller
 }
 
 // refuse answers every request with the same problem.
 func refuse(p *registry.Problem) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answerProblem(w, r, p) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { Answer(w, r, p) })
 }
 
 // NotReady returns the handler of a server that cannot read its store yet, for the reason in detail.
@@ -208,11 +207,10 @@ func NotReady(site Site, log *slog.Logger, detail string) http.Handler {
 	})))
 }
 
-// answerProblem sends the problem of err and records it for the request's line
-// in the log.
-func answerProblem(w http.ResponseWriter, r *http.Request, err error) {
+// Answer sends an error as problem details and records it for the request's log line.
+func Answer(w http.ResponseWriter, r *http.Request, err error) {
 	NoteError(w, err)
-	if rec, ok := w.(*recorder); ok && rec.status != 0 { // the response has started: only closing the connection can report the error
+	if recorderOf(w).status != 0 { // the response has started: only closing the connection can report the error
 		panic(http.ErrAbortHandler)
 	}
 	p, _ := ProblemOf(err)

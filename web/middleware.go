@@ -32,7 +32,7 @@ func (s *server) outermost(next http.Handler) http.Handler {
 			}
 		}()
 		if err := s.deadlines(w, r); err != nil {
-			answerProblem(rec, r, err)
+			Answer(rec, r, err)
 			return
 		}
 		if r.Method == http.MethodOptions && r.URL.Path == "*" { // a ping of the server
@@ -43,7 +43,7 @@ func (s *server) outermost(next http.Handler) http.Handler {
 			r.URL.Path = strings.TrimSuffix(p, "/")
 		}
 		if !clean(r.URL.EscapedPath()) {
-			answerProblem(rec, r, notFound("nothing is served under this path"))
+			Answer(rec, r, notFound("nothing is served under this path"))
 			return
 		}
 		next.ServeHTTP(rec, r)

@@ -11,19 +11,26 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// mediaTypes maps the suffixes of representations to media types.
-var mediaTypes = map[string]string{
-	"srj":    "application/sparql-results+json",
-	"srx":    "application/sparql-results+xml",
-	"csv":    "text/csv; charset=utf-8",
-	"tsv":    "text/tab-separated-values; charset=utf-8",
-	"nt":     "application/n-triples",
-	"ttl":    "text/turtle; charset=utf-8",
-	"jsonld": "application/ld+json",
+// mediaTypes maps the suffixes of representations to media types: the one that is sent, and the aliases that
+// clients may ask for.
+var mediaTypes = map[string][]string{
+	"srj":    {"application/sparql-results+json", "application/json"},
+	"srx":    {"application/sparql-results+xml", "application/xml", "text/xml"},
+	"csv":    {"text/csv"},
+	"tsv":    {"text/tab-separated-values"},
+	"nt":     {"application/n-triples", "text/plain"},
+	"ttl":    {"text/turtle"},
+	"jsonld": {"application/ld+json"},
 }
 
-// MediaType returns the Content-Type of a representation, "" for an unknown suffix.
-func MediaType(suffix string) string { return mediaTypes[suffix] }
+// contentType returns the Content-Type of a representation.
+func contentType(suffix string) string {
+	sent := mediaTypes[suffix][0]
+	if strings.HasPrefix(sent, "text/") {
+		sent += "; charset=utf-8"
+	}
+	return sent
+}
 
 // Representations returns the suffixes of the representations of a form, the preferred
 // one first.

@@ -12,19 +12,6 @@ import (
 	"github.com/freshet/freshet/registry/accept"
 )
 
-// accepted maps the suffixes to media types: the one that is sent, and the aliases that
-// clients may ask for.
-var accepted = map[string][]string{
-	"srj": {"application/sparql-results+json", "application/json"},
-	"srx": {"application/sparql-results+xml", "application/xml", "text/xml"},
-	"csv": {"text/csv"},
-	"tsv": {"text/tab-separated-values"},
-	"nt":  {"application/n-triples", "text/plain"},
-	"ttl": {"text/turtle"},
-
-	"jsonld": {"application/ld+json"},
-}
-
 // serveResults serves the last complete result. The suffix "" negotiates its format.
 func serveResults(suffix string) func(*call) error {
 	return of((*call).query, func(c resultAPI, q registry.Query) error {
@@ -70,7 +57,7 @@ func (c resultAPI) result(q registry.Query, as, path string) error {
 			c.w.Header().Set("Freshet-Proved-Until", proof.Until.UTC().Format(time.RFC3339Nano))
 		}
 	}
-	return c.version(MediaType(as), "results", q.ID+" "+tag, tag, st.ChangedAt, describe, func(w io.Writer) error {
+	return c.version(contentType(as), "results", q.ID+" "+tag, tag, st.ChangedAt, describe, func(w io.Writer) error {
 		now, r, err := c.History.Current(q.ID, true)
 		switch {
 		case err != nil:
@@ -87,7 +74,7 @@ func (c resultAPI) representation(f diff.Form, suffix string) (string, error) {
 	if suffix == "" {
 		offers := make([][]string, len(have))
 		for i, x := range have {
-			offers[i] = accepted[x]
+			offers[i] = mediaTypes[x]
 		}
 		if i := accept.Choose(c.r.Header.Values("Accept"), offers...); i >= 0 {
 			return have[i], nil
@@ -97,7 +84,7 @@ func (c resultAPI) representation(f diff.Form, suffix string) (string, error) {
 	}
 	p := newProblem("not-acceptable", "the result of "+article(f)+" query is not served like this")
 	for _, x := range have {
-		p.Available = append(p.Available, accepted[x][0])
+		p.Available = append(p.Available, mediaTypes[x][0])
 	}
 	return "", p
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -134,7 +135,7 @@ func TestResultsNegotiate(t *testing.T) {
 	}
 	for _, id := range []string{sel, ask, con} {
 		at := "/v1/queries/" + id + "/results"
-		for _, x := range suffixes {
+		for _, x := range slices.Sorted(maps.Keys(mediaTypes)) {
 			st := 406
 			if strings.Contains(strings.Join(Representations(w.m.queries[id].Form), " "), x) {
 				st = 200
@@ -351,7 +352,7 @@ func TestTurtle(t *testing.T) {
 	if got := linkedTriples(t, represent(t, r, "jsonld")); !slices.Equal(got, strings.Split(strings.TrimSpace(string(r.Document())), "\n")) {
 		t.Errorf("as JSON-LD:\n%s\n%s", strings.Join(got, "\n"), represent(t, r, "jsonld"))
 	}
-	if Represent(io.Discard, r, "csv", "") == nil || MediaType("ttl") == "" || MediaType("exe") != "" {
+	if Represent(io.Discard, r, "csv", "") == nil {
 		t.Error("a graph as CSV")
 	}
 }
@@ -379,7 +380,7 @@ func TestNoResultWait(t *testing.T) {
 			t.Errorf("%v: %v %s", until, a.Header, a.body)
 		}
 	}
-	for _, x := range suffixes {
+	for _, x := range slices.Sorted(maps.Keys(mediaTypes)) {
 		w.get("/v1/queries/" + id + "/results." + x)
 	}
 	if w.m.status[id].State != registry.New || http.StatusText(404) == "" {

@@ -1,15 +1,14 @@
 package web
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web/client"
 	"github.com/freshet/freshet/web/docs"
 )
-
-// Suffixes of the representations of a result.
-var suffixes = []string{"srj", "srx", "csv", "tsv", "nt", "ttl", "jsonld"}
 
 func (s *server) table() []route {
 	const (
@@ -140,7 +139,7 @@ func (s *server) table() []route {
 		{method: "GET", path: "/v1/profiles/{id}/captures", need: read, stream: true, run: of(profile, profileAPI.captures),
 			takes: "after limit state cursor"},
 	}
-	for _, x := range suffixes {
+	for _, x := range slices.Sorted(maps.Keys(mediaTypes)) {
 		t = append(t, route{method: "GET", path: "/v1/queries/{id}/results." + x, need: read, topic: true, stream: true, run: serveResults(x),
 			takes: "at seq"})
 	}
