@@ -312,7 +312,7 @@ func (v ruleHandler) act() error {
 	var r registry.ListedRule
 	if editing {
 		if web.RuleTag(old) != v.r.PostFormValue("tag") {
-			v.say("bad", "rule-stale", old.Name, "")
+			v.say("fail", "rule-stale", old.Name, "")
 			return v.to("/rules?edit=" + url.QueryEscape(old.ID))
 		}
 		if _, same := commonQuiet(old.To); !same && quietOf(f) == (registry.Quiet{}) {

@@ -105,7 +105,7 @@ func TestRulePages(t *testing.T) {
 		"summary", "?line", "labels", "line=?line", "to", "webhook " + hook.URL + "/?…"}
 	r.post("/rules", append(changed, "for", "soon")...).status(422).has("Edit late", `name="edit"`)
 	r.follow(r.post("/rules", changed...)).has("Rule late is saved.", "?delay &gt; 15", "line=S2")
-	r.follow(r.post("/rules", changed...)).has("was changed meanwhile", "Edit late", "?delay &gt; 15")
+	r.follow(r.post("/rules", changed...)).has(`class="msg said fail"`, "was changed meanwhile", "Edit late", "?delay &gt; 15")
 	if x, err := r.pages.Rules.Rule(registry.Caller{Role: registry.RoleAdmin}, "late"); err != nil || x.To[0].Address != hook.URL+
 		"/?key=sesame" {
 		t.Errorf("the receiver is %v: %v", x.To, err)
