@@ -86,7 +86,7 @@ func (v *profileViewer) policies(w *api.Profile) error {
 func (v *profileViewer) round(r *registry.Round) api.Round {
 	w := api.Round{Round: r.Number, State: r.State, OpenedAt: r.OpenedAt, Slot: r.Slot, Trigger: v.cause(r.Trigger),
 		EndedAt:   moment(r.EndedAt),
-		EndedSlot: positive(r.EndedSlot), Epoch: r.Position.Epoch, Seq: r.Position.Seq, Reason: r.Reason,
+		EndedSlot: optional(r.EndedSlot), Epoch: r.Position.Epoch, Seq: r.Position.Seq, Reason: r.Reason,
 		Intervals: make([]api.Interval, len(r.Intervals))}
 	for i := range r.Intervals {
 		w.Intervals[i] = v.interval(r, i)
@@ -104,10 +104,10 @@ func (v *profileViewer) cause(c registry.Cause) *api.Cause {
 func (v *profileViewer) interval(r *registry.Round, i int) api.Interval {
 	x := &r.Intervals[i]
 	w := api.Interval{Item: i, Query: x.Query, Name: v.name(x.Query), From: moment(x.From), Until: moment(x.Until),
-		FirstSlot: positive(x.First), LastSlot: positive(x.Last), Reason: x.Reason, State: "open"}
+		FirstSlot: optional(x.First), LastSlot: optional(x.Last), Reason: x.Reason, State: "open"}
 	switch {
 	case x.Done != nil:
-		w.State, w.CapturedAt, w.Slot, w.Tier = "captured", moment(x.Done.At), positive(x.Done.Slot), x.Done.Why
+		w.State, w.CapturedAt, w.Slot, w.Tier = "captured", moment(x.Done.At), optional(x.Done.Slot), x.Done.Why
 		w.Epoch, w.Seq = x.Done.Epoch, x.Done.Seq
 	case r.State == registry.RoundExpired && x.Reason != "":
 		w.State = "expired"
@@ -119,12 +119,4 @@ func (v *profileViewer) interval(r *registry.Round, i int) api.Interval {
 		w.State = "to_come"
 	}
 	return w
-}
-
-// positive returns nil for 0.
-func positive(n uint64) *uint64 {
-	if n == 0 {
-		return nil
-	}
-	return &n
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -203,11 +202,12 @@ func moment(t time.Time) *time.Time {
 	return &t
 }
 
-func optional(s string) *string {
-	if s == "" {
+// optional returns nil for the zero value.
+func optional[T comparable](v T) *T {
+	if v == *new(T) {
 		return nil
 	}
-	return &s
+	return &v
 }
 
 // list returns s as a list that is never null in JSON.
@@ -217,8 +217,6 @@ func list[T any](l []T) []T {
 	}
 	return l
 }
-
-func clip[T cmp.Ordered](v, least, most T) T { return max(least, min(most, v)) }
 
 // viewRun returns nil if there has been no run.
 func viewRun(r policy.Run) *api.Run {

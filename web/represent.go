@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/freshet/freshet/diff"
@@ -83,7 +84,7 @@ func writeXML(b *bufio.Writer, r *diff.Result) {
 	}
 	b.WriteString("</head>\n")
 	if r.Form() == diff.Ask {
-		b.WriteString("<boolean>" + truth(r) + "</boolean>\n</sparql>\n")
+		b.WriteString("<boolean>" + strconv.FormatBool(r.Boolean()) + "</boolean>\n</sparql>\n")
 		return
 	}
 	b.WriteString("<results>\n")
@@ -102,13 +103,6 @@ func writeXML(b *bufio.Writer, r *diff.Result) {
 		b.WriteString("</result>\n")
 	}
 	b.WriteString("</results>\n</sparql>\n")
-}
-
-func truth(r *diff.Result) string {
-	if r.Boolean() {
-		return "true"
-	}
-	return "false"
 }
 
 func termXML(b *bufio.Writer, t diff.Term) {
@@ -143,7 +137,7 @@ const askColumn = "_askResult"
 // writeCSV follows "SPARQL 1.1 Query Results CSV and TSV Formats", section 3.
 func writeCSV(b *bufio.Writer, r *diff.Result) {
 	if r.Form() == diff.Ask {
-		b.WriteString(askColumn + "\r\n" + truth(r) + "\r\n")
+		b.WriteString(askColumn + "\r\n" + strconv.FormatBool(r.Boolean()) + "\r\n")
 		return
 	}
 	for i, v := range r.Vars() {
@@ -180,7 +174,7 @@ func quoteCSV(b *bufio.Writer, s string) {
 // writeTSV follows section 4 of that document: terms in the syntax of Turtle.
 func writeTSV(b *bufio.Writer, r *diff.Result) {
 	if r.Form() == diff.Ask {
-		b.WriteString("?" + askColumn + "\n" + truth(r) + "\n")
+		b.WriteString("?" + askColumn + "\n" + strconv.FormatBool(r.Boolean()) + "\n")
 		return
 	}
 	for i, v := range r.Vars() {

@@ -45,13 +45,14 @@ func (c resultAPI) result(q registry.Query, as, path string) error {
 	if st.Position.Seq == 0 {
 		return c.noResult(q, st)
 	}
-	tag := resultTag(st, as)
+	tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%s", st.Position.Epoch, st.Position.Seq, as))
 	proof, _, err := queryAPI(c).viewer().proof(&q, st)
 	if err != nil {
 		return err
 	}
 	describe := func() {
-		c.describe(q, as, tag, st)
+		c.topic(q, "/results."+as, tag, st.ChangedAt)
+		c.w.Header().Set("Freshet-Checked-At", st.CheckedAt.UTC().Format(time.RFC3339Nano))
 		c.linkHistory(path)
 		if proof != nil {
 			c.w.Header().Set("Freshet-Proved-Until", proof.Until.UTC().Format(time.RFC3339Nano))
@@ -96,10 +97,6 @@ func article(f diff.Form) string {
 	return "a " + string(f)
 }
 
-func resultTag(st registry.Status, suffix string) string {
-	return fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%s", st.Position.Epoch, st.Position.Seq, suffix))
-}
-
 // noResult returns the problem of a query without a result; Retry-After is its next
 // run, or soon for one that may just run for the first time. Only callers with a token see
 // the endpoint's error, which may name hosts, graphs and users.
@@ -119,11 +116,5 @@ func (c *call) noResult(q registry.Query, st registry.Status) error {
 	if st.Error != "" && c.signed {
 		detail += "; the last one failed: " + st.Error
 	}
-	return later("no-result", clip(wait, time.Second, time.Hour), detail)
-}
-
-// describe sets the header of a representation of a result, also for status 304.
-func (c resultAPI) describe(q registry.Query, suffix, tag string, st registry.Status) {
-	c.topic(q, "/results."+suffix, tag, st.ChangedAt)
-	c.w.Header().Set("Freshet-Checked-At", st.CheckedAt.UTC().Format(time.RFC3339Nano))
+	return later("no-result", min(max(wait, time.Second), time.Hour), detail)
 }

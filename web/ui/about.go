@@ -26,19 +26,15 @@ func (v serverHandler) settings() (content, error) {
 	return content{Data: configPage{Rows: rows, Server: v.figures()}}, err
 }
 
-// An aboutPage identifies the server and links to documentation.
-type aboutPage struct{ Server serverFigures }
-
-func (v serverHandler) about() (content, error) {
-	return content{Data: aboutPage{v.figures()}}, nil
-}
+// about identifies the server and links to documentation.
+func (v serverHandler) about() (content, error) { return content{Data: v.figures()}, nil }
 
 // ServerFigures are the figures that both pages show. Pointers are nil for what cannot
 // be read at the moment.
 type serverFigures struct {
 	Version string
 	Up      time.Duration
-	Store   *Storage
+	Store   *struct{ Size, Free int64 }
 	Changes *registry.Offset // the number of changes since the beginning
 	Memory  uint64
 	Go      string
@@ -46,8 +42,8 @@ type serverFigures struct {
 
 func (v serverHandler) figures() serverFigures {
 	f := serverFigures{Version: v.Version, Go: runtime.Version(), Up: v.now.Sub(v.Started)}
-	if s, err := v.Storage(); err == nil {
-		f.Store = &s
+	if size, free, err := v.Storage(); err == nil {
+		f.Store = &struct{ Size, Free int64 }{size, free}
 	}
 	if head, err := v.History.Head(); err == nil {
 		f.Changes = &head

@@ -46,7 +46,11 @@ func (v clusterHandler) page() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	p := &clusterPage{ClusterStatus: s, Behind: max(s.Head, s.Applied) - s.Applied}
+	o, err := v.Outlook()
+	if err != nil {
+		return content{}, err
+	}
+	p := &clusterPage{ClusterStatus: s, Members: o.Members, Silent: o.Silent, Behind: max(s.Head, s.Applied) - s.Applied}
 	workers := 0
 	for _, n := range s.Nodes {
 		if n.State == registry.NodeReady && n.Role == "worker" {
@@ -65,14 +69,8 @@ func (v clusterHandler) page() (content, error) {
 		if n.State == registry.NodeReady && n.Role == "worker" && workers > 1 {
 			r.Drain = "/cluster/nodes/" + url.PathEscape(n.Name) + "/drain"
 		}
-		switch n.State {
-		case registry.NodeReady:
+		if n.State == registry.NodeReady {
 			p.Ready++
-		case registry.NodeSilent:
-			p.Silent = append(p.Silent, n.Name)
-		}
-		if n.State != registry.NodeLeft {
-			p.Members++
 		}
 		if len(n.Differs) > 0 {
 			p.Differing = append(p.Differing, n)

@@ -91,13 +91,6 @@ type counted struct {
 	Letters    map[string]int // dead letters by caller
 }
 
-func (c *counted) addLetters(caller string, n int) {
-	if c.Letters == nil {
-		c.Letters = map[string]int{}
-	}
-	c.Letters[caller] += n
-}
-
 // lettersOf returns how many dead letters a caller may see.
 func (c counted) lettersOf(who registry.Caller) (n int) {
 	if !who.Role.Includes(registry.RoleAdmin) {

@@ -227,6 +227,7 @@ func (s *Server) followers() (counted, error) {
 }
 
 func countFollowers(list func(after string, limit int) ([]registry.Subscription, error)) (c counted, err error) {
+	c.Letters = map[string]int{}
 	for x, err := range registry.EachSubscription(list, "") {
 		if err != nil || c.N == mostFollowers {
 			return c, err
@@ -235,9 +236,7 @@ func countFollowers(list func(after string, limit int) ([]registry.Subscription,
 		if x.Failures > 0 || x.State == registry.Disabled {
 			c.Failing++
 		}
-		if n := len(x.Dead); n > 0 {
-			c.addLetters(x.Caller, n)
-		}
+		c.Letters[x.Caller] += len(x.Dead)
 	}
 	return c, nil
 }

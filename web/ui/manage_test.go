@@ -54,7 +54,7 @@ func managing() Managing {
 		Settings: func() ([]Setting, error) {
 			return []Setting{{"listen", "127.0.0.1:8080", "flag"}, {"contact", "<b>ops</b>", "file"}, {"log.level", "info", "default"}}, nil
 		},
-		Storage: func() (Storage, error) { return Storage{3 << 30, 1 << 20}, nil },
+		Storage: func() (size, free int64, err error) { return 3 << 30, 1 << 20, nil },
 		Probe: func(_ context.Context, e registry.Endpoint) (time.Duration, error) {
 			if err := registry.CheckEndpoint(e, nil); err != nil {
 				return 0, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -265,7 +266,7 @@ const previewRows = 20
 func previewOf(n namer, r *diff.Result) *preview {
 	if r.Form() == diff.Ask {
 		return &preview{grid{Heads: []string{"answer"}, Columns: 1, Number: []bool{false},
-			Rows: []gridRow{{Cells: []cell{{Text: word(r.Boolean())}}}}}, 1}
+			Rows: []gridRow{{Cells: []cell{{Text: strconv.FormatBool(r.Boolean())}}}}}, 1}
 	}
 	nowhere := func(int, int) string { return "" }
 	return &preview{n.grid(r.Form(), r.Vars(), min(r.Len(), previewRows), r.Terms, noSign, nowhere), r.Len()}

@@ -63,11 +63,8 @@ func (v *visit) again(f form, look, section string, c content) error {
 
 // An errorPage says what failed, why, and what to do next.
 type errorPage struct {
+	*registry.Problem
 	Status   int
-	Type     string
-	Title    string
-	Detail   string
-	Fields   []registry.FieldError
 	Internal bool // the error is the server's, and only its log says what it is
 	Section  string
 }
@@ -79,9 +76,8 @@ func (v *visit) fail(err error) {
 	if p.RetryAfter > 0 {
 		v.w.Header().Set("Retry-After", strconv.Itoa(int(p.RetryAfter.Seconds())))
 	}
-	e := errorPage{Status: web.Status(p.Kind), Type: string(p.Kind), Title: p.Heading(), Detail: p.Detail, Fields: p.Errors,
-		Internal: !told, Section: section(v.r.URL.Path)}
-	v.render(web.Status(p.Kind), "error", v.frame(section(v.r.URL.Path), content{Data: e}))
+	e := errorPage{p, web.Status(p.Kind), !told, section(v.r.URL.Path)}
+	v.render(e.Status, "error", v.frame(e.Section, content{Data: e}))
 }
 
 // section returns the navigation section that a path belongs to.

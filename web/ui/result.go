@@ -175,7 +175,7 @@ func (r *resultView) show(v resultHandler, q *registry.Query, n namer, b uint64,
 	size := sizeOf(q, res.Len())
 	r.Size = &size
 	if r.Ask {
-		r.Boolean = word(res.Boolean())
+		r.Boolean = strconv.FormatBool(res.Boolean())
 		return nil
 	}
 	row = min(row, max(0, res.Len()-1)/resultRows*resultRows)
@@ -224,7 +224,7 @@ func (r *resultView) compare(v resultHandler, q *registry.Query, n namer, a, b u
 	}
 	r.Distance = fmt.Sprintf("%.2f", d.Jaccard)
 	if r.Ask {
-		r.Boolean, r.Previous = word(d.Boolean), word(d.Previous)
+		r.Boolean, r.Previous = strconv.FormatBool(d.Boolean), strconv.FormatBool(d.Previous)
 		return nil
 	}
 	cells := fmt.Sprintf("%s/difference?a=%d&b=%d&side=", r.Path, a, b)

@@ -410,10 +410,7 @@ func (v ruleHandler) test() error {
 }
 
 // A rulePage shows one rule.
-type rulePage struct{ Now ruleNow }
-
-// A ruleNow is the live part of the page of a rule.
-type ruleNow struct {
+type rulePage struct {
 	ruleRow
 	Clock  clock
 	Alerts []registry.ListedAlert // one page of them
@@ -448,7 +445,7 @@ func (v ruleHandler) show() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	now := ruleNow{ruleRow: v.row(r), Clock: v.clock, After: v.r.URL.Query().Get("after"), Events: slices.Clone(r.State.Events),
+	now := rulePage{ruleRow: v.row(r), Clock: v.clock, After: v.r.URL.Query().Get("after"), Events: slices.Clone(r.State.Events),
 		May: v.May(registry.RoleApp)}
 	now.Tests = now.May && slices.ContainsFunc(r.To,
 		func(to registry.Receiver) bool { return to.Kind != "webhook" && to.Kind != "alertmanager" })
@@ -460,7 +457,7 @@ func (v ruleHandler) show() (content, error) {
 		now.Alerts = now.Alerts[:shownRules]
 		now.Next = now.Alerts[shownRules-1].ID
 	}
-	return content{Data: rulePage{now}, Live: []part{{"rule-now", "rule-now", now}}}, nil
+	return content{Data: now, Live: []part{{"rule-now", "rule-now", now}}}, nil
 }
 
 func (v ruleHandler) askToRemove() (content, error) {

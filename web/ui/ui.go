@@ -68,8 +68,8 @@ func (s *Server) Close() { close(s.done) }
 type Managing struct {
 	// Settings returns the effective configuration with secrets masked.
 	Settings func() ([]Setting, error)
-	// Storage returns the size of the store.
-	Storage func() (Storage, error)
+	// Storage returns the size of the store in bytes, and the part of it that is available for reuse.
+	Storage func() (size, free int64, err error)
 	// Probe sends a small query to an endpoint that is not yet registered. An error
 	// that the user can correct is a *registry.Problem.
 	Probe func(ctx context.Context, e registry.Endpoint) (time.Duration, error)
@@ -84,10 +84,6 @@ type Setting struct {
 	Key, Value string
 	From       string // "flag", "environment", "file", "secret file", "default" or, for an endpoint, "changed here by …"
 }
-
-// Storage is the size of the store in bytes; Free is the part of Size that is
-// available for reuse.
-type Storage struct{ Size, Free int64 }
 
 // Shares counts the open streams of each token, so that no token can use all of them.
 type shares struct {

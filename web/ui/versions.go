@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -260,9 +261,9 @@ func deltaOf(d *diff.Delta, baseline bool) delta {
 	switch {
 	case d == nil:
 	case d.Form == diff.Ask:
-		out.Plus = word(d.Boolean)
+		out.Plus = strconv.FormatBool(d.Boolean)
 		if !baseline {
-			out.Minus = word(d.Previous)
+			out.Minus = strconv.FormatBool(d.Previous)
 		}
 	case !baseline:
 		if n := len(d.Added); n > 0 {
@@ -273,11 +274,4 @@ func deltaOf(d *diff.Delta, baseline bool) delta {
 		}
 	}
 	return out
-}
-
-func word(b bool) string {
-	if b {
-		return "true"
-	}
-	return "false"
 }

@@ -19,12 +19,7 @@ import (
 // managing returns what the pages about the server itself need.
 func (s *Server) managing() ui.Managing {
 	return ui.Managing{
-		Settings: s.settings,
-		Storage: func() (ui.Storage, error) {
-			size, free, err := s.Store.Size()
-			return ui.Storage{Size: size, Free: free}, err
-		},
-		Probe:   s.fleet.probe,
+		Settings: s.settings, Storage: s.Store.Size, Probe: s.fleet.probe,
 		Started: s.started, NoContact: s.conf.Contact == "",
 	}
 }
