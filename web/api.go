@@ -11,30 +11,13 @@ import (
 	"github.com/rs/cors"
 )
 
-// A Handler serves all HTTP requests.
-type Handler struct {
-	http.Handler
-	routes []string
-}
-
-// Routes lists what it serves besides pages, each as "METHOD /path".
-func (h *Handler) Routes() []string { return h.routes }
-
 // New returns the handler of all HTTP requests.
-func New(c Config) (*Handler, error) {
+func New(c Config) (http.Handler, error) {
 	s, err := newServer(c)
 	if err != nil {
 		return nil, err
 	}
-	h, err := s.handler()
-	if err != nil {
-		return nil, err
-	}
-	x := &Handler{Handler: h}
-	for _, r := range s.routes {
-		x.routes = append(x.routes, r.method+" "+r.path)
-	}
-	return x, nil
+	return s.handler()
 }
 
 func newServer(c Config) (*server, error) {

@@ -301,7 +301,7 @@ func (p *peers) settle(ctx context.Context, entry uint64) bool {
 
 // A nodeHandler is the handler of a node of a cluster.
 type nodeHandler struct {
-	*web.Handler              // of clients
+	http.Handler              // of clients
 	nodes        http.Handler // of other nodes; it answers from what this node has itself
 	late         http.Handler // while this node has not applied what the other one has
 	peers        *peers

@@ -26,9 +26,6 @@ func newOpening(node string, waiting http.Handler) *opening {
 	return &opening{node: node, opened: make(chan struct{}), served: make(chan error, 1), waiting: waiting}
 }
 
-// Routes lists what the node serves once it is open.
-func (o *opening) Routes() []string { return o.next.Routes() }
-
 func (o *opening) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(nodeHeader, o.node)
 	wait := openingWait

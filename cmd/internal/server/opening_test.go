@@ -16,10 +16,7 @@ import (
 func TestOpening(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := newOpening("n1", web.NotReady(web.Site{PublicURL: "http://example.com"}, slog.New(slog.DiscardHandler), "it waits"))
-		o.next = &nodeHandler{Handler: &web.Handler{Handler: http.HandlerFunc(func(w http.ResponseWriter,
-			r *http.Request) {
-			w.WriteHeader(http.StatusTeapot)
-		})},
+		o.next = &nodeHandler{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) }),
 			peers: &peers{member: new(member)}}
 		ask := func(path, accept string) (status int, waited time.Duration) {
 			r, w, began := httptest.NewRequest("GET", path, nil), httptest.NewRecorder(), time.Now()

@@ -322,7 +322,7 @@ func (p withDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // clustered makes a handler also answer requests of other nodes, from what this node has itself.
-func (s *Server) clustered(c web.Config, clients *web.Handler) (*nodeHandler, error) {
+func (s *Server) clustered(c web.Config, clients http.Handler) (*nodeHandler, error) {
 	own := newLoops(s.fleet, s.peers, true)
 	c.Daemon, c.Hints, c.Merging, c.NextRound = own, own, own, own.NextRound
 	c.Subscriptions, c.Rules = connections{s.live}, ruleSet{Engine: s.alerts}
