@@ -56,10 +56,7 @@ func (c endpointAPI) list() error {
 		return err
 	}
 	views, err := viewed(all, c.view)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, map[string]any{"endpoints": views})
+	return c.reply(http.StatusOK, map[string]any{"endpoints": views}, err)
 }
 
 // answer answers with an endpoint, and with notes if it was edited. The ETag covers its
@@ -197,10 +194,7 @@ func (c endpointAPI) revert() error {
 
 func (c endpointAPI) remove() error {
 	check := func(e registry.Endpoint) error { return c.ifMatch(endpointTag(e)) }
-	if err := c.Registry.DeleteEndpoint(c.r.PathValue("name"), check); err != nil {
-		return err
-	}
-	return c.noContent()
+	return c.noContent(c.Registry.DeleteEndpoint(c.r.PathValue("name"), check))
 }
 
 func (c endpointAPI) pause() error {

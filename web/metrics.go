@@ -164,7 +164,7 @@ func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c, rw, err
 }
 
-// recorderOf returns what records the outcome of a request. Requests inside the program have one that nobody reads.
+// recorderOf returns what records the outcome of a request. For requests inside the program that is a new one.
 func recorderOf(w http.ResponseWriter) *recorder {
 	if rec, ok := w.(*recorder); ok {
 		return rec

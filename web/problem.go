@@ -1,5 +1,7 @@
 package web
 
+// This file says how errors are answered: kinds of problems, their statuses and their words for people.
+
 import (
 	"cmp"
 	"context"

@@ -43,7 +43,7 @@ func (c profileAPI) create() error {
 		status = http.StatusCreated
 	}
 	c.w.Header().Set("Location", c.url("/v1/profiles/"+url.PathEscape(p.ID)))
-	return c.answer(status, p)
+	return c.answer(status, p, nil)
 }
 
 // profile returns the profile that the path names by id or name.
@@ -51,7 +51,11 @@ func (c *call) profile() (registry.Profile, error) {
 	return c.Registry.ResolveProfile(c.caller, c.r.PathValue("id"))
 }
 
-func (c profileAPI) answer(status int, p registry.Profile) error {
+// answer answers with a profile unless err says why there is none.
+func (c profileAPI) answer(status int, p registry.Profile, err error) error {
+	if err != nil {
+		return err
+	}
 	it, err := c.Profiles.ProfileItem(p.ID)
 	if err != nil {
 		return err
@@ -64,7 +68,7 @@ func (c profileAPI) answer(status int, p registry.Profile) error {
 	return c.json(status, v)
 }
 
-func (c profileAPI) show(p registry.Profile) error { return c.answer(http.StatusOK, p) }
+func (c profileAPI) show(p registry.Profile) error { return c.answer(http.StatusOK, p, nil) }
 
 func (c profileAPI) edit() error {
 	var e registry.ProfilePatch
@@ -72,10 +76,7 @@ func (c profileAPI) edit() error {
 		return err
 	}
 	p, err := c.patchMatched(e)
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, p)
+	return c.answer(http.StatusOK, p, err)
 }
 
 // patchMatched edits the profile of the path. It releases the lock before the answer
@@ -105,10 +106,7 @@ func (c profileAPI) remove() error {
 	if err != nil {
 		return err
 	}
-	if err := c.Registry.DeleteProfile(c.caller, p.ID); err != nil {
-		return err
-	}
-	return c.noContent()
+	return c.noContent(c.Registry.DeleteProfile(c.caller, p.ID))
 }
 
 var roundStates = []registry.RoundState{"", registry.RoundOpen, registry.RoundCaptured, registry.RoundExpired}

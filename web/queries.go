@@ -128,10 +128,7 @@ func (c queryAPI) register() error {
 		return err
 	}
 	v, err := c.viewer().id(q.ID)
-	if err != nil {
-		return err
-	}
-	return c.json(status, v)
+	return c.reply(status, v, err)
 }
 
 // take stores a registration. It returns the status of the answer and sets its Location
@@ -209,10 +206,7 @@ func (c queryAPI) release() error {
 	if err != nil {
 		return err
 	}
-	if err := c.Registry.Release(c.caller, q.ID, force); err != nil {
-		return err
-	}
-	return c.noContent()
+	return c.noContent(c.Registry.Release(c.caller, q.ID, force))
 }
 
 // act returns a route that performs an action on the query of the path.

@@ -83,7 +83,11 @@ func (c *call) bytes(status int, typ string, b []byte) error {
 	return nil
 }
 
-func (c *call) noContent() error {
+// noContent answers without a body unless the action failed.
+func (c *call) noContent(err error) error {
+	if err != nil {
+		return err
+	}
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -1,5 +1,7 @@
 package web
 
+// This file has the table of the routes.
+
 import (
 	"maps"
 	"net/http"

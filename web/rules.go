@@ -240,10 +240,7 @@ func setRulePaused(paused bool) func(ruleAPI) error {
 
 func (c ruleAPI) remove() error {
 	_, _, err := c.change(func(old registry.ListedRule) (registry.ListedRule, error) { return old, c.Rules.Remove(old.ID) })
-	if err != nil {
-		return err
-	}
-	return c.noContent()
+	return c.noContent(err)
 }
 
 func (c ruleAPI) try() error {

@@ -104,10 +104,7 @@ func (c serverAPI) readyz() error {
 
 func (c serverAPI) cluster() error {
 	s, err := c.Cluster.Status()
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, s)
+	return c.reply(http.StatusOK, s, err)
 }
 
 // drain makes a node give away what it owns. That takes some seconds; the status shows it.
@@ -116,8 +113,5 @@ func (c serverAPI) drain() error {
 		return err
 	}
 	s, err := c.Cluster.Status()
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusAccepted, s)
+	return c.reply(http.StatusAccepted, s, err)
 }

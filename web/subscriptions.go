@@ -173,7 +173,7 @@ func actOnSubscription(verb string) func(*call) error {
 		case err != nil:
 			return err
 		case verb == "drop":
-			return c.noContent()
+			return c.noContent(nil)
 		}
 		return c.show(s)
 	})
@@ -202,10 +202,7 @@ func (c followerAPI) testReceiver() error {
 		return err
 	}
 	kind, err := c.Receivers.Test(c.r.Context(), c.caller, body.Address)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, map[string]string{"kind": kind})
+	return c.reply(http.StatusOK, map[string]string{"kind": kind}, err)
 }
 
 func deadLetterOf(d *registry.DeadLetter) api.DeadLetter {
@@ -241,12 +238,11 @@ func (c followerAPI) resendLetter(s registry.Subscription) error {
 }
 
 func (c followerAPI) dropLetter(s registry.Subscription) error {
-	if _, err := c.DeadLetters.DropLetter(s.ID, c.r.PathValue("letter")); missing(err) {
+	_, err := c.DeadLetters.DropLetter(s.ID, c.r.PathValue("letter"))
+	if missing(err) {
 		return errNoLetter
-	} else if err != nil {
-		return err
 	}
-	return c.noContent()
+	return c.noContent(err)
 }
 
 var errNoLetter = notFound("the subscription has no such dead letter")

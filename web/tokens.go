@@ -51,8 +51,5 @@ func (c tokenAPI) create() error {
 }
 
 func (c tokenAPI) revoke() error {
-	if err := c.Gate.Revoke(c.r.PathValue("name")); err != nil {
-		return err
-	}
-	return c.noContent()
+	return c.noContent(c.Gate.Revoke(c.r.PathValue("name")))
 }

@@ -29,15 +29,16 @@ func (c followerAPI) viewWebhook(s registry.Subscription) (api.Webhook, error) {
 	return v, nil
 }
 
-func (c followerAPI) answerWebhook(status int, s registry.Subscription, secret bool) error {
-	v, err := c.viewWebhook(s)
+// answerWebhook answers with a webhook unless err says why there is none.
+func (c followerAPI) answerWebhook(status int, s registry.Subscription, secret bool, err error) error {
 	if err != nil {
 		return err
 	}
+	v, err := c.viewWebhook(s)
 	if secret {
 		v.Secret = s.Secrets[0].Key
 	}
-	return c.json(status, v)
+	return c.reply(status, v, err)
 }
 
 // webhook returns the webhook of the path.
@@ -71,23 +72,20 @@ func (c followerAPI) createWebhook() error {
 		return err
 	}
 	c.w.Header().Set("Location", c.url("/v1/webhooks/"+url.PathEscape(s.ID)))
-	return c.answerWebhook(http.StatusCreated, s, true)
+	return c.answerWebhook(http.StatusCreated, s, true, nil)
 }
 
 func (c followerAPI) showWebhook(s registry.Subscription) error {
-	return c.answerWebhook(http.StatusOK, s, false)
+	return c.answerWebhook(http.StatusOK, s, false, nil)
 }
 
 func (c followerAPI) editWebhook(s registry.Subscription) error {
 	var e registry.WebhookEdit
-	err := c.patch(&e)
-	if err != nil {
+	if err := c.patch(&e); err != nil {
 		return err
 	}
-	if s, err = c.Webhooks.Update(c.caller, s.ID, e); err != nil {
-		return err
-	}
-	return c.answerWebhook(http.StatusOK, s, false)
+	s, err := c.Webhooks.Update(c.caller, s.ID, e)
+	return c.answerWebhook(http.StatusOK, s, false, err)
 }
 
 func (c followerAPI) rotateWebhook(s registry.Subscription) error {
@@ -95,18 +93,15 @@ func (c followerAPI) rotateWebhook(s registry.Subscription) error {
 		Secret string             `json:"secret"`
 		Grace  *registry.Duration `json:"grace"`
 	}
-	err := c.optional(&body)
-	if err != nil {
+	if err := c.optional(&body); err != nil {
 		return err
 	}
 	grace := usualGrace
 	if body.Grace != nil {
 		grace = time.Duration(*body.Grace)
 	}
-	if s, err = c.Webhooks.Rotate(s.ID, body.Secret, grace); err != nil {
-		return err
-	}
-	return c.answerWebhook(http.StatusOK, s, true)
+	s, err := c.Webhooks.Rotate(s.ID, body.Secret, grace)
+	return c.answerWebhook(http.StatusOK, s, true, err)
 }
 
 func (c followerAPI) replayWebhook(s registry.Subscription) error {
@@ -114,8 +109,7 @@ func (c followerAPI) replayWebhook(s registry.Subscription) error {
 		ID    string `json:"id"`
 		After string `json:"after"`
 	}
-	err := c.optional(&body)
-	if err != nil {
+	if err := c.optional(&body); err != nil {
 		return err
 	}
 	r := registry.Replay{ID: body.ID}
@@ -126,10 +120,8 @@ func (c followerAPI) replayWebhook(s registry.Subscription) error {
 		}
 		r.After = &p
 	}
-	if s, err = c.Webhooks.Replay(s.ID, r); err != nil {
-		return err
-	}
-	return c.answerWebhook(http.StatusAccepted, s, false)
+	s, err := c.Webhooks.Replay(s.ID, r)
+	return c.answerWebhook(http.StatusAccepted, s, false, err)
 }
 
 func (c followerAPI) dropWebhook(registry.Subscription) error {
