@@ -111,8 +111,10 @@ type Subscription struct {
 
 	Dead []DeadLetter `json:"dead,omitempty"` // oldest first
 
-	Reminded *time.Time  `json:"reminded,omitempty"` // when a receiver of alerts was first told that something fires, or last reminded of it
-	Recent   []time.Time `json:"recent,omitempty"`   // of the last messages to people, as many as a receiver may get in an hour
+	Reminded *time.Time `json:"reminded,omitempty"` // when a receiver of alerts was first told that something fires, or last reminded of it
+	// RemindedTo is the last alert that a reminder in several messages has told, "" between reminders.
+	RemindedTo string      `json:"reminded_to,omitempty"`
+	Recent     []time.Time `json:"recent,omitempty"` // of the last messages to people, as many as a receiver may get in an hour
 
 	// To is the receiver of alerts, or the one that people read. The rest is of receivers of alerts. Their messages
 	// are stored in the order of their numbers, until they

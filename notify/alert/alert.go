@@ -124,8 +124,6 @@ type Engine struct {
 	queries   index
 	receivers index                // by the ids of their subscriptions
 	due       map[string]time.Time // queries that are to be looked at again
-	repeated  map[string]time.Time // when Alertmanager was sent firing alerts again, by receiver
-	reminders map[string]*reminder // by receiver
 	count     [2]uint64            // evaluations without and with a problem
 	work      chan struct{}
 	trials    chan struct{}
@@ -154,8 +152,7 @@ func New(o Options) (*Engine, error) {
 		o.Lease = func() (uint64, bool) { return 0, true }
 	}
 	e := &Engine{opts: o, follow: o.Waker.Follow(), rules: map[string]*entry{}, queries: index{}, receivers: index{},
-		due: map[string]time.Time{}, repeated: map[string]time.Time{}, reminders: map[string]*reminder{},
-		work: make(chan struct{}, 1), trials: make(chan struct{}, mostTrials)}
+		due: map[string]time.Time{}, work: make(chan struct{}, 1), trials: make(chan struct{}, mostTrials)}
 	return e, Reload(e)
 }
 

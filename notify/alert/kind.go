@@ -3,6 +3,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -46,6 +47,24 @@ func (k *kind) taken(list []registry.AlertMessage, r deliver.Reply) int {
 		return len(list)
 	}
 	return r.Settled
+}
+
+// size returns the number of messages of the next call to a receiver.
+func (k *kind) size(s *registry.Subscription) int { return cmp.Or(s.Again, s.Batch, k.batch) }
+
+// resize changes the size of the next call after the reply to one with n messages. It reports whether one of several
+// is refused, which is searched for in halves.
+func (k *kind) resize(s *registry.Subscription, n int, r deliver.Reply) (searches bool) {
+	switch {
+	case r.OK():
+		if s.Batch *= 2; s.Batch >= k.batch {
+			s.Batch = 0
+		}
+	case k.together && n > 1 && r.Refused():
+		s.Batch, s.Refusals, s.NextTry = n/2, 0, nil
+		return true
+	}
+	return false
 }
 
 // kinds are the kinds of receivers by their names. The file of each adds it.

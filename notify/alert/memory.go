@@ -116,10 +116,7 @@ func (e *Engine) replace(was, x *entry) {
 			e.follow.Remove(was.Query)
 		}
 		for _, id := range was.receivers {
-			if e.receivers.remove(id, was) {
-				delete(e.repeated, id)
-				delete(e.reminders, id)
-			}
+			e.receivers.remove(id, was)
 		}
 	}
 	if x == nil {

@@ -55,6 +55,45 @@ func TestFiringAlertsOfNewAlertmanager(t *testing.T) {
 	}
 }
 
+// An alert that goes on is sent again in time although another one, which comes and goes, is told more often than that.
+func TestFiringAlertBesideAnother(t *testing.T) {
+	var steady atomic.Int32
+	url := newServer(t, func(r *http.Request) int {
+		var list []struct{ Labels map[string]string }
+		if err := json.NewDecoder(r.Body).Decode(&list); err != nil {
+			t.Error(err)
+		}
+		for _, a := range list {
+			if a.Labels["s"] == "a" {
+				steady.Add(1)
+			}
+		}
+		return http.StatusOK
+	})
+	r := newRig(t)
+	r.stop()
+	var passed atomic.Int64
+	r.options.Resend = time.Minute
+	began := time.Now()
+	r.options.Now = func() time.Time { return began.Add(time.Duration(passed.Load())) }
+	r.start()
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=11", "b=1")
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10",
+		To: []registry.Receiver{{Kind: "alertmanager", Address: url}}})
+	sent := func(n uint64) {
+		t.Helper()
+		until(t, "the message", func() bool { return r.rule("late").Receivers[0].Deliveries == n })
+	}
+	sent(1)
+	for i := range 9 {
+		passed.Add(int64(20 * time.Second))
+		r.record(q, "a=11", []string{"b=12", "b=1"}[i%2])
+		sent(uint64(2 + i))
+	}
+	until(t, "what goes on, once a minute", func() bool { return steady.Load() >= 3 })
+}
+
 // A slowStore lets a commit of messages be seen before the engine that makes it goes on, as another
 // node of a cluster sees it.
 type slowStore struct {

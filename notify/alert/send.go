@@ -88,15 +88,8 @@ var (
 
 // waiting returns the messages of the next call.
 func (t Target) waiting(s *registry.Subscription, k *kind) ([]registry.AlertMessage, error) {
-	n := k.batch
-	if s.Batch > 0 {
-		n = s.Batch
-	}
-	if s.Again > 0 {
-		n = s.Again
-	}
 	for after := uint64(0); ; {
-		list, err := t.opts.Queue.Messages(s.ID, after, n)
+		list, err := t.opts.Queue.Messages(s.ID, after, k.size(s))
 		if err != nil || len(list) == 0 {
 			return nil, err
 		}
@@ -145,20 +138,16 @@ func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMes
 		}
 		list := list[taken:]
 		switch {
+		case k.resize(s, len(list), r):
 		case r.Verdict == deliver.Taken:
 			if quiet, err := service.ReadQuiet(s.To.Quiet); err == nil {
 				s.Recent = quiet.Sent(s.Recent, r.At)
-				if told := r.At.UTC(); quiet.Repeat > 0 && s.Reminded == nil {
-					s.Reminded = &told
+				if s.Reminded == nil && t.opts.pause(k, quiet) > 0 {
+					reminded(s, r.At, "")
 				}
-			}
-			if s.Batch *= 2; s.Batch >= k.batch {
-				s.Batch = 0
 			}
 		case r.Verdict == deliver.Gone:
 			deliver.Disable(s, deliver.GoneReason(r))
-		case k.together && len(list) > 1 && r.Refused(): // one of them is refused: it is searched for in halves
-			s.Batch, s.Refusals, s.NextTry = len(list)/2, 0, nil
 		case r.Verdict == deliver.GiveUp && r.Refused():
 			bury(list[:1], r).Edit(s)
 		case r.Verdict == deliver.GiveUp:
