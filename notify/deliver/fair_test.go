@@ -121,6 +121,31 @@ func TestSlowReceiversHavePlacesOfTheirOwn(t *testing.T) {
 	until(t, "a quick call", func() bool { return limiterOf() == wide })
 }
 
+// A clock that is set, or a server that does not run, makes no receiver fail for longer than it was tried.
+func TestPatienceWhenTheClockIsSet(t *testing.T) {
+	var p Schedule
+	p.fill()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, set := range []struct {
+		by    time.Duration
+		after int // attempts
+	}{{0, 3}, {40 * 24 * time.Hour, 3}, {-40 * 24 * time.Hour, 3}, {40 * 24 * time.Hour, 0}} {
+		var s registry.Subscription
+		c, tries, verdict := &Call{Since: at}, 0, Retry
+		for now := at; verdict == Retry && tries < 1000; tries++ {
+			now = now.Add(time.Hour)
+			sent := now
+			if tries == set.after { // while it is called
+				now = now.Add(set.by)
+			}
+			verdict = p.judge(&s, c, Reply{Sent: sent, At: now, Status: 503})
+		}
+		if want := int(p.Patience / time.Hour); verdict != GiveUp || tries < want || tries > want+2 {
+			t.Errorf("a clock that is set by %s: verdict %d after %d attempts in as many hours", set.by, verdict, tries)
+		}
+	}
+}
+
 // A message that the receiver refuses is sent twice and then set aside; other failures last until
 // patience ends. A message that the receiver needs is not set aside.
 func TestVerdicts(t *testing.T) {

@@ -112,7 +112,7 @@ func (p *Schedule) judge(s *registry.Subscription, c *Call, r Reply) Verdict {
 		failed(s, r, cmp.Or(min(r.Wait, mostWait), p.Pauses[min(max(s.Failures, 0), len(p.Pauses)-1)])) // a damaged store may have fewer than 0
 	}
 	since := *s.FailingSince
-	if c.Since.After(since) {
+	if c.Since.After(since) && !c.Since.After(r.At) { // else the clock was set back
 		since = c.Since
 	}
 	switch {
@@ -188,13 +188,22 @@ func Disable(s *registry.Subscription, reason string) {
 	s.State, s.Reason, s.NextTry = registry.Disabled, reason, nil
 }
 
+// mostApart is the longest time between two attempts that counts as time in which a receiver failed.
+const mostApart = 24 * time.Hour
+
 // failed records a failed attempt and sets the time of the next try. The pause is lengthened
 // by a random tenth at most, so that callbacks that failed together are not retried together.
 func failed(s *registry.Subscription, r Reply, pause time.Duration) {
 	pause += time.Duration(rand.Int64N(int64(pause)/10 + 1))
 	s.Failures, s.Asked = max(s.Failures, 0)+1, r.Wait > 0 || r.Alone
+	before := r.Sent
 	if s.FailingSince == nil {
-		s.FailingSince = utc(r.Sent)
+		s.FailingSince = utc(before)
+	} else if s.LastAttempt != nil {
+		before = *s.LastAttempt
+	}
+	if passed := r.At.Round(0).Sub(before.Round(0)); passed < 0 || passed > mostApart { // the clock was set, or the server did not run
+		s.FailingSince = utc(s.FailingSince.Add(passed))
 	}
 	s.LastAttempt, s.LastError, s.NextTry = utc(r.At), r.Problem(), utc(r.At.Add(pause))
 }

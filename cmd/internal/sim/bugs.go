@@ -75,6 +75,12 @@ var needs = map[string]func(p *plan.Plan) bool{
 	"lost-hint": func(p *plan.Plan) bool {
 		return len(p.Steps) == 0 && slices.ContainsFunc(p.Hints, func(h plan.Hint) bool { return len(h.Queries) > 0 })
 	},
+	"keeps-lease": func(p *plan.Plan) bool {
+		return slices.ContainsFunc(p.Outages, func(o plan.Outage) bool {
+			next := (o.From/p.Slot + 1) * p.Slot
+			return o.Kind == plan.Off && next-o.From > p.Lease && o.Holds(next)
+		})
+	},
 	"feed-gap":      func(p *plan.Plan) bool { return feeds(p) && len(p.Feed.Lost) > 0 },
 	"feed-chain":    func(p *plan.Plan) bool { return feeds(p) && len(p.Feed.Lost) > 0 },
 	"feed-removals": feeds,
@@ -155,7 +161,7 @@ var showed = map[string]uint64{
 	"busy-refuses": 21, "folded-last": 34, "sepa-removed": 3, "compose": 3, "page-skip": 4, "lost-hint": 977, "free-hints": 39,
 	"lost-outcome": 5, "restart-pause": 65, "old-settings": 5, "feed-gap": 10, "feed-chain": 10, "feed-removals": 10,
 	"feed-position": 8, "feed-lag": 111, "feed-beyond": 10, "any-token": 2, "any-role": 2, "trusts-itself": 11,
-	"takes-lease": 11, "resume-next": 24,
+	"takes-lease": 11, "keeps-lease": 165, "resume-next": 24,
 }
 
 var bugs = []bug{
@@ -414,6 +420,8 @@ var bugs = []bug{
 	}},
 	{"keeps-lease", "a node that was cut off goes on under its lease", []edit{
 		{"cmd/internal/cluster/keeper.go", "k.age(sent) < k.ttl*2/3", "(BUG || k.age(sent) < k.ttl*2/3)"},
+		{"cmd/internal/cluster/keeper.go", "return n.Session != \"\" && ",
+			"if BUG && n.Session == k.node.Session { return true }\n\treturn n.Session != \"\" && "},
 	}},
 	{"takes-lease", "a node takes the lease of one that is alive", []edit{
 		{"cmd/internal/cluster/keeper.go", "now.Sub(k.last(l.Session).at) >= ttl &&",

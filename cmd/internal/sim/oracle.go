@@ -25,6 +25,7 @@ type request struct {
 	fault      string
 	retry      time.Duration // of Retry-After
 	cut        bool          // the server's process ended before the request did
+	closed     bool          // its connection was closed at once, perhaps because its time had ended before the answer was read
 }
 
 // complete reports whether the answer is a complete one that the server may have received.
@@ -121,7 +122,7 @@ func (j *judge) unsettled(at time.Duration) bool {
 
 // read collects requests and states, and checks what lives say of themselves.
 func (j *judge) read() {
-	open := map[int]*request{}
+	open, last := map[int]*request{}, map[int]*request{}
 	ids := map[int]string{}
 	complete, flipped, before := false, false, ""
 	cut := func(at time.Duration) {
@@ -129,10 +130,11 @@ func (j *judge) read() {
 			open[n].end, open[n].cut = at, true
 		}
 		clear(open)
+		clear(last)
 	}
-	last := time.Duration(0)
+	until := time.Duration(0)
 	for _, e := range j.Events {
-		if e.At < last {
+		if e.At < until {
 			j.say(e.At, "time goes back")
 		}
 		if e.Kind == plan.Flipped || e.Kind == plan.Mended { // between two lives
@@ -142,9 +144,9 @@ func (j *judge) read() {
 		switch e.Kind {
 		case plan.Start:
 			if before != "" && before != plan.Stopped {
-				j.ends, j.kills = append(j.ends, last), append(j.kills, last)
+				j.ends, j.kills = append(j.ends, until), append(j.kills, until)
 			}
-			cut(last)
+			cut(until)
 			j.begins = append(j.begins, e.At)
 		case plan.Checked, plan.Failed:
 			if e.Text != "" && !j.broken(e.At) && !flipped {
@@ -167,23 +169,27 @@ func (j *judge) read() {
 			ids[e.Query] = e.Text
 		case plan.Ask:
 			r := &request{begin: e.At, end: e.At, node: e.Who, members: e.Members, cut: true}
-			open[e.N] = r
+			open[e.N], last[e.N] = r, r
 			j.requests = append(j.requests, r)
 		case plan.Answer:
 			if r := open[e.N]; r != nil {
 				r.end, r.rows, r.fault, r.retry, r.cut = e.At, e.Rows, e.Text, time.Duration(e.Prev), false
 				delete(open, e.N)
 			}
+		case plan.Closed:
+			if r := last[e.N]; r != nil && e.At < r.end+slack {
+				r.closed = true
+			}
 		case plan.State:
 			j.history[e.Query] = append(j.history[e.Query], e)
 		case plan.End:
 			complete = true
 		}
-		last, before = e.At, e.Kind
+		until, before = e.At, e.Kind
 	}
-	cut(last)
+	cut(until)
 	if !complete {
-		j.say(last, "the server did not come up again")
+		j.say(until, "the server did not come up again")
 	}
 }
 
@@ -322,7 +328,7 @@ func (j *judge) answers(q int) (list []answer) {
 		if k < 0 || !r.complete() || r.begin < j.restored {
 			continue
 		}
-		must := len(r.members) == 1 && r.end-r.begin < j.in(r.begin).Timeout-slack && !j.broken(r.end) && !j.unsettled(r.end) &&
+		must := len(r.members) == 1 && !r.closed && r.end-r.begin < j.in(r.begin).Timeout-slack && !j.broken(r.end) && !j.unsettled(r.end) &&
 			!slices.ContainsFunc(j.ends, func(end time.Duration) bool { return r.end <= end && end < r.end+2*time.Second })
 		list = append(list, answer{r.end, r.rows[k], must})
 	}

@@ -107,6 +107,22 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// An answer may be lost whose connection was closed at once, because its time may have ended before it was read.
+func TestJudgeOfClosedConnections(t *testing.T) {
+	for after, wrong := range map[time.Duration]bool{0: false, time.Millisecond: false, 10 * time.Millisecond: true} {
+		r := quiet()
+		r.Plan.Queries[0].Updates = r.Plan.Queries[0].Updates[:1]
+		r.Events = slices.DeleteFunc(r.Events, func(e plan.Event) bool { return e.Seq == 2 })
+		i := slices.IndexFunc(r.Events, func(e plan.Event) bool { return e.Kind == plan.Answer && e.N == 2 })
+		r.Events = slices.Insert(r.Events, i+1, plan.Event{At: r.Events[i].At + after, Kind: plan.Closed, N: 2})
+		n := slices.IndexFunc(r.Events, func(e plan.Event) bool { return e.Kind == plan.Now })
+		r.Events[n].Rows = [][]int{{1}}
+		if found := Judge(r); len(found) > 0 != wrong {
+			t.Errorf("closed after %s: %q", after, found)
+		}
+	}
+}
+
 // After a slot that took too long the next ones take less, by what was answered when a request begins.
 func TestJudgeOfDebt(t *testing.T) {
 	for _, c := range []struct {

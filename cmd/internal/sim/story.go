@@ -73,6 +73,8 @@ func line(p *plan.Plan, e plan.Event) string {
 		return fmt.Sprintf("request %d asks queries %v", e.N, e.Members)
 	case plan.Answer:
 		return fmt.Sprintf("request %d is answered (%s): %v", e.N, cmp.Or(e.Text, "well"), e.Rows)
+	case plan.Closed:
+		return fmt.Sprintf("the connection of request %d is closed", e.N)
 	case plan.Snapshot:
 		return fmt.Sprintf("%s gets the result at %d: %v %s", who, e.Seq, e.Rows, e.Text)
 	case plan.Delta:

@@ -15,6 +15,7 @@ const (
 	Registered = "registered" // Query got the id Text
 	Ask        = "ask"        // the endpoint receives request N of node Who; Members are its queries
 	Answer     = "answer"     // the endpoint ends request N; Text is the fault, Rows are by member, if it answered
+	Closed     = "closed"     // the connection by which request N came to the endpoint is closed
 	Snapshot   = "snapshot"   // follower Who has a whole result: Seq, Rows; Text is the reason
 	Delta      = "delta"      // follower Who applied a change: Prev, Seq, Rows
 	Moved      = "moved"      // the changes up to Seq cancelled out for follower Who

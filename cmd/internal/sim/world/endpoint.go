@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -39,13 +40,26 @@ type endpoint struct {
 
 func (w *world) serveEndpoint() {
 	e := &endpoint{w: w, rand: rand.New(rand.NewPCG(w.Seed, uint64(w.offset)))}
-	serve(endpointAddress, e)
+	last := map[net.Conn]*int{} // the number of the last request that came by a connection
+	serveBy(endpointAddress, &http.Server{Handler: e,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			last[c] = new(int)
+			return context.WithValue(ctx, e, last[c])
+		},
+		ConnState: func(c net.Conn, s http.ConnState) {
+			if s == http.StateClosed && last[c] != nil {
+				w.write(plan.Event{Kind: plan.Closed, N: *last[c]})
+				delete(last, c)
+			}
+		}})
 }
 
-func serve(address string, h http.Handler) {
+func serve(address string, h http.Handler) { serveBy(address, &http.Server{Handler: h}) }
+
+func serveBy(address string, s *http.Server) {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
-		err = http.Serve(l, h)
+		err = s.Serve(l)
 	}
 	fmt.Println(err)
 	os.Exit(2)
@@ -68,6 +82,7 @@ func (e *endpoint) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	e.n++
 	n := e.n
+	*r.Context().Value(e).(*int) = n
 	if agent := "Freshet/" + cli.Release; !strings.HasPrefix(r.UserAgent(), agent) {
 		w.write(plan.Event{Kind: plan.Problem, Text: fmt.Sprintf("a request is one of %q, not of %q", r.UserAgent(), agent)})
 	}
