@@ -182,9 +182,9 @@ func yardstick(spelling string) bool {
 }
 
 // oracle implements policy.Oracle.
-func (y *tally) oracle(m policy.Moment, c *policy.Candidate) policy.Foresight {
+func (y *tally) oracle(slot uint64, c *policy.Candidate) policy.Foresight {
 	if y.belief != nil {
-		return policy.Foresight{Worth: y.belief.worth(int(c.Number), int(m.Slot-c.Stats.Last)),
+		return policy.Foresight{Worth: y.belief.worth(int(c.Number), int(slot-c.Stats.Last)),
 			Yield: float64(y.m.Relevant) / max(1, y.used.Seconds())}
 	}
 	i := y.w.series[c.Number]
@@ -192,7 +192,7 @@ func (y *tally) oracle(m policy.Moment, c *policy.Candidate) policy.Foresight {
 		return policy.Foresight{}
 	}
 	f := policy.Foresight{Next: math.MaxUint64, Miss: y.noise.Miss, Lie: y.noise.Lie,
-		Cost: milliseconds(y.w.t.Times[m.Slot][c.Number]), Rate: y.w.rates[i]}
+		Cost: milliseconds(y.w.t.Times[slot][c.Number]), Rate: y.w.rates[i]}
 	if since, stale := y.staleFrom(int(i)); stale {
 		f.Since = uint64(since)
 	}

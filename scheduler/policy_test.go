@@ -58,7 +58,7 @@ func named(spelling string) policy.Policy {
 }
 
 // told is an oracle that reads the future in the id of a query.
-func told(_ policy.Moment, c *policy.Candidate) (f policy.Foresight) {
+func told(_ uint64, c *policy.Candidate) (f policy.Foresight) {
 	fmt.Sscanf(c.Query.ID, "s%d,c%d,n%d,r%g,g%d,w%g,y%g", &f.Since, &f.Cost, &f.Next, &f.Rate, &f.Signals, &f.Worth, &f.Yield)
 	f.Miss, f.Lie = 0.1, 0.5
 	return f

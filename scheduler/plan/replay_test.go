@@ -147,10 +147,10 @@ func TestReplayNarrowsWhatRests(t *testing.T) {
 	for slot, row := range stale {
 		copy(w.changed[slot], row[:])
 	}
-	oracle := func(m policy.Moment, c *policy.Candidate) policy.Foresight {
+	oracle := func(slot uint64, c *policy.Candidate) policy.Foresight {
 		for q, x := range w.queries() {
-			if x.ID == c.Query.ID && stale[m.Slot][q] {
-				return policy.Foresight{Since: m.Slot, Cost: w.times[m.Slot][q]}
+			if x.ID == c.Query.ID && stale[slot][q] {
+				return policy.Foresight{Since: slot, Cost: w.times[slot][q]}
 			}
 		}
 		return policy.Foresight{}

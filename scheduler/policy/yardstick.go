@@ -21,14 +21,14 @@ type Foresight struct {
 	Worth, Yield float64
 }
 
-// An Oracle gives a simulation the foresight about a query in the slot of m.
-type Oracle func(m Moment, c *Candidate) Foresight
+// An Oracle gives a simulation the foresight about a query in a slot.
+type Oracle func(slot uint64, c *Candidate) Foresight
 
 // A yardstick is a policy that needs an oracle. It shows what knowledge is worth, and no
 // endpoint can run it.
 type yardstick struct {
 	name   string
-	key    func(m Moment, c *Candidate, f Foresight) (k Key, runs bool)
+	key    func(slot uint64, c *Candidate, f *Foresight) (k Key, runs bool)
 	oracle Oracle
 }
 
@@ -50,7 +50,7 @@ func NeedsOracle(p Policy) bool {
 
 // Yardsticks lists the policies of simulations.
 func Yardsticks() []Definition {
-	yards := func(d Definition, key func(Moment, *Candidate, Foresight) (Key, bool)) Definition {
+	yards := func(d Definition, key func(uint64, *Candidate, *Foresight) (Key, bool)) Definition {
 		d.Simulated = true
 		d.Build = func(Args) (Policy, error) { return yardstick{name: d.Name, key: key}, nil }
 		return d
@@ -72,13 +72,13 @@ func Yardsticks() []Definition {
 }
 
 // oldest is the order of "cv": the longest stale come first, ties go to the cheapest.
-func oldest(_ Moment, _ *Candidate, f Foresight) (Key, bool) {
+func oldest(_ uint64, _ *Candidate, f *Foresight) (Key, bool) {
 	return Key{Value: float64(f.Since), Low: float64(f.Cost)}, f.Since > 0
 }
 
 // deadline is the order of "edf": what the next change overwrites first comes first, ties
 // go to the cheapest.
-func deadline(_ Moment, _ *Candidate, f Foresight) (Key, bool) {
+func deadline(_ uint64, _ *Candidate, f *Foresight) (Key, bool) {
 	return Key{Value: float64(f.Next), Low: float64(f.Cost)}, f.Since > 0
 }
 
@@ -90,8 +90,8 @@ func deadline(_ Moment, _ *Candidate, f Foresight) (Key, bool) {
 //
 // Source: Azar et al., "Tractable near-optimal policies for crawling", 2018, with the
 // changes found in place of the share of time.
-func knownRate(m Moment, c *Candidate, f Foresight) (Key, bool) {
-	x := f.Rate * float64(m.Slot-c.Stats.Last)
+func knownRate(slot uint64, c *Candidate, f *Foresight) (Key, bool) {
+	x := f.Rate * float64(slot-c.Stats.Last)
 	gain := -math.Expm1(-x) - x*math.Exp(-x)
 	return Key{Value: -gain / max(1, float64(c.Estimate))}, f.Rate > 0
 }
@@ -99,15 +99,15 @@ func knownRate(m Moment, c *Candidate, f Foresight) (Key, bool) {
 // believed is the order of "bayes": that of "rates" in the mean over what is known about a query's rate. A query that has
 // waited for 300 slots is worth as much more as a mean second has found, and after 3 % fewer slots half as much, so that
 // few wait for more than 320.
-func believed(m Moment, c *Candidate, f Foresight) (Key, bool) {
-	x := float64(m.Slot-c.Stats.Last) / 300
+func believed(slot uint64, c *Candidate, f *Foresight) (Key, bool) {
+	x := float64(slot-c.Stats.Last) / 300
 	return Key{Value: -f.Worth/max(1e-6, c.Estimate.Seconds()) - f.Yield*math.Pow(x, 24)}, true
 }
 
 // fresh is the order of "fresh": that of "rates" divided by λ, so that it is the derivative of
 // the share of the time in which a result is current.
-func fresh(m Moment, c *Candidate, f Foresight) (Key, bool) {
-	k, runs := knownRate(m, c, f)
+func fresh(slot uint64, c *Candidate, f *Foresight) (Key, bool) {
+	k, runs := knownRate(slot, c, f)
 	k.Value /= max(f.Rate, math.SmallestNonzeroFloat64)
 	return k, runs
 }
@@ -116,8 +116,8 @@ func fresh(m Moment, c *Candidate, f Foresight) (Key, bool) {
 // probability e^(−λ·miss·a)·lie^n that nothing has changed: unsignalled changes come at rate
 // λ·miss, and each signal is false with probability lie. In the order of "rates", the negative
 // logarithm of this takes the place of λa.
-func signalled(m Moment, c *Candidate, f Foresight) (Key, bool) {
-	x := f.Rate*f.Miss*float64(m.Slot-c.Stats.Last) - float64(f.Signals)*math.Log(max(f.Lie, 1e-9))
+func signalled(slot uint64, c *Candidate, f *Foresight) (Key, bool) {
+	x := f.Rate*f.Miss*float64(slot-c.Stats.Last) - float64(f.Signals)*math.Log(max(f.Lie, 1e-9))
 	gain := -math.Expm1(-x) - x*math.Exp(-x)
 	return Key{Value: -gain / max(1, float64(c.Estimate))}, f.Rate > 0
 }
@@ -130,8 +130,10 @@ func (yardstick) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)
 
 func (y yardstick) Rank(m Moment, all []*Candidate) Ranking {
 	keys := make([]Key, len(all))
+	var f Foresight
 	for i, c := range all {
-		k, runs := y.key(m, c, y.oracle(m, c))
+		f = y.oracle(m.Slot, c)
+		k, runs := y.key(m.Slot, c, &f)
 		if !runs {
 			k.Due = m.Slot + 1
 		}
