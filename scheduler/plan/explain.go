@@ -137,7 +137,7 @@ func (p *queues) ineligibleReason(c *item) (code, why string) {
 		}
 		return CodeProved, fmt.Sprintf("the feed %s tells that nothing has changed its result, so it need not be asked", p.view.Name)
 	case notDue:
-		return CodeNotDue, fmt.Sprintf("the policy %s has it due in slot %d", p.policy, c.key.Due)
+		return CodeNotDue, fmt.Sprintf("the policy %s has it due in slot %d", p.policy, max(c.key.Due, p.roster.entryOf(c).due))
 	}
 	return "", ""
 }

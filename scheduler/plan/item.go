@@ -25,45 +25,43 @@ const (
 	classNew     = classRefresh + 1
 )
 
-// An item is a query in the planner.
+// An item is a query in the planner. What an execution reads comes first, and together.
 type item struct {
-	in      *order       // nil = not eligible, or started in this slot
-	cohort  *cohortOf    // nil if it is unknown or the query must be asked alone
-	member  *cohortState // nil likewise
-	key     policy.Key
-	since   uint64  // slot in which it entered the list
-	number  int32   // its number in a replay
-	counted tallied // what the tally holds of it
-	halted  bool    // paused
-	single  bool    // its holders want it to be asked alone
-	why     reason
-	planned bool // in the planner
-	plain   bool // only its statistics decide when it may run
-	ran     bool // started in the current slot
-	short   bool // cut in the current slot with a limit below the whole budget
+	in       *order  // nil = not eligible, or started in this slot
+	exits    uint32  // how often it has left an order
+	place    int32   // in the roster, from 1, 0 = not there; a query that is there but not in an order rests
+	provedAt int32   // in the list of proved queries, from 1, 0 = not there
+	number   int32   // its number in a replay
+	counted  tallied // what the tally holds of it
+	why      reason
+	halted   bool         // paused
+	planned  bool         // in the planner
+	plain    bool         // only its statistics decide when it may run
+	ran      bool         // started in the current slot
+	short    bool         // cut in the current slot with a limit below the whole budget
+	single   bool         // its holders want it to be asked alone
+	known    bool         // the membership was looked for
+	audit    bool         // it is asked although it is proved
+	doubted  bool         // a hint by hand about everything came after its last answer, while it was proved
+	heard    bool         // a slot has counted an answer since unsettled, see policy.Shown
+	shown    bool         // an answer has changed since then
+	vain     bool         // when it was asked last, an event had matched it, and it had not changed
+	slot     placed       // for which it waits
+	waits    placed       // for a time, in nanoseconds since the epoch
+	checked  placed       // the second in which its result was last known to be true
+	member   *cohortState // nil if it is unknown or the query must be asked alone
+	cohort   *cohortOf    // nil likewise
+	touch    *proof.Touch // which events reached it last, nil if it is compared with no feed
+	asked    uint64       // Query.Refreshes
+	since    uint64       // slot in which it entered the list
+	tier     string       // "" = not eligible
+	key      policy.Key
 
-	tier    string // "" = not eligible
-	asked   uint64 // Query.Refreshes
-	slot    placed // for which it waits
-	exits   uint32 // how often it has left an order
-	place   int32  // in the roster, from 1, 0 = not there; a query that is there but not in an order rests
-	waits   placed // for a time, in nanoseconds since the epoch
-	checked placed // the second in which its result was last known to be true
+	hinted    time.Time // when a hint by hand came that no answer is known to include
+	unsettled time.Time // of the first event or hint that no answer is known to include, zero if there is none
+	start     time.Time // of the slot of its last complete execution
 
 	policy.Candidate
-
-	touch     *proof.Touch // which events reached it last, nil if it is compared with no feed
-	hinted    time.Time    // when a hint by hand came that no answer is known to include
-	provedAt  int32        // in the list of proved queries, from 1, 0 = not there
-	audit     bool         // it is asked although it is proved
-	doubted   bool         // a hint by hand about everything came after its last answer, while it was proved
-	unsettled time.Time    // of the first event or hint that no answer is known to include, zero if there is none
-	heard     bool         // a slot has counted an answer since then, see policy.Shown
-	shown     bool         // an answer has changed since then
-	vain      bool         // when it was asked last, an event had matched it, and it had not changed
-
-	start time.Time
-	known bool // the membership was looked for
 }
 
 // A reason is why a query is not eligible.

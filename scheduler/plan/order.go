@@ -19,7 +19,6 @@ type order struct {
 	entries []entry // sorted up to sorted; the others come after these
 	sorted  int
 	added   []entry       // of items that have entered since the last merge
-	parted  int           // the entries before it precede the others
 	rest    time.Duration // a lower bound of the estimates that are not sorted
 	from    int           // the items of the entries before it have left
 	passed  int           // those of the entries before it have left or have estimates above limit
@@ -33,8 +32,8 @@ type entry struct {
 	rank       uint64 // the class above the slot
 	id         uint64 // the first bytes of the id, which are nearly always unique
 	estimate   time.Duration
+	due        uint64 // the policy leaves it out until then, 0 = it does not, see roster
 	exits      uint32 // of the item before it entered
-	rests      bool   // the policy leaves it out, see roster
 	c          *item
 }
 
@@ -45,22 +44,24 @@ const (
 )
 
 func entryOf(c *item) entry {
-	return entry{c: c, exits: c.exits, id: c.Prefix, estimate: c.Estimate, rank: c.Stats.Last & slotMask}.with(c.key)
-}
-
-// with is the entry with another key.
-func (e entry) with(k policy.Key) entry {
-	e.value, e.low, e.rank = k.Value, k.Low, uint64(k.Class-classRefresh)<<slotBits|e.rank&slotMask
+	e := entry{c: c, exits: c.exits, id: c.Prefix, estimate: c.Estimate, rank: c.Stats.Last & slotMask}
+	e.set(&c.key)
 	return e
 }
 
-func (e entry) class() int { return int(e.rank>>slotBits) + classRefresh }
+// set sets another key.
+func (e *entry) set(k *policy.Key) {
+	e.value, e.low, e.rank = k.Value, k.Low, uint64(k.Class-classRefresh)<<slotBits|e.rank&slotMask
+}
 
 func (e entry) compare(f entry) int {
-	if x := cmp.Or(cmp.Compare(e.class(), f.class()), cmp.Compare(e.value, f.value)); x != 0 {
-		return x
+	switch a, b := e.rank>>slotBits, f.rank>>slotBits; {
+	case a < b, a == b && e.value < f.value:
+		return -1
+	case a > b, e.value > f.value:
+		return 1
 	}
-	if x := cmp.Or(cmp.Compare(e.low, f.low), cmp.Compare(e.rank, f.rank), cmp.Compare(e.id, f.id)); x != 0 {
+	if x := cmp.Or(cmp.Compare(e.value, f.value), cmp.Compare(e.low, f.low), cmp.Compare(e.rank, f.rank), cmp.Compare(e.id, f.id)); x != 0 {
 		return x
 	}
 	return strings.Compare(e.c.Query.ID, f.c.Query.ID)
@@ -92,24 +93,30 @@ func (t *order) load(list []entry) {
 
 // merge adds the items that have entered to the sorted entries.
 func (t *order) merge() {
-	if t.added = slices.DeleteFunc(t.added, t.left); len(t.added) == 0 {
+	if len(t.added) == 0 {
 		return
 	}
 	t.sortAll()
-	if 8*(len(t.entries)+len(t.added)-t.n) > len(t.entries) {
+	for t.from < t.sorted && t.left(t.entries[t.from]) {
+		t.from++
+	}
+	gone := len(t.entries) - t.from + len(t.added) - t.n
+	if gone > 0 {
+		t.added = slices.DeleteFunc(t.added, t.left)
+	}
+	if n := len(t.entries); 8*gone > n {
 		t.deleteLeft()
+	} else if 2*t.from > n {
+		t.entries, t.from, t.sorted = slices.Delete(t.entries, 0, t.from), 0, n-t.from
 	}
 	slices.SortFunc(t.added, entry.compare)
-	i, to := len(t.entries)-1, len(t.entries)+len(t.added)-1
+	end := len(t.entries)
 	t.entries = append(t.entries, t.added...)
-	for k := len(t.added) - 1; k >= 0; to-- { // from the back, so that none is overwritten
-		if i >= t.from && t.added[k].before(t.entries[i]) {
-			t.entries[to] = t.entries[i]
-			i--
-		} else {
-			t.entries[to] = t.added[k]
-			k--
-		}
+	for k, e := range slices.Backward(t.added) { // so that none is overwritten
+		i, _ := slices.BinarySearchFunc(t.entries[t.from:end], e, entry.compare)
+		i += t.from
+		copy(t.entries[i+k+1:], t.entries[i:end])
+		t.entries[i+k], end = e, i
 	}
 	clear(t.added)
 	t.added, t.sorted, t.costs, t.passed = t.added[:0], len(t.entries), nil, t.from
@@ -123,46 +130,36 @@ func (t *order) deleteLeft() {
 
 // sortNext sorts the next n entries, which come before the rest.
 func (t *order) sortNext(n int) {
-	slices.SortFunc(t.entries[t.sorted:t.sorted+n], entry.compare)
-	t.sorted, t.costs = t.sorted+n, nil
+	if n > 0 {
+		slices.SortFunc(t.entries[t.sorted:t.sorted+n], entry.compare)
+		t.sorted, t.costs = t.sorted+n, nil
+	}
 }
 
-// sortMore sorts about a sixteenth of a sixteenth of the rest.
+func (t *order) sortAll() { t.sortNext(len(t.entries) - t.sorted) }
+
+// sortMore sorts about a thirtieth of the rest, or all of a short rest.
 func (t *order) sortMore() {
-	if t.parted <= t.sorted {
-		t.rest = never
-		for _, e := range t.entries[t.sorted:] {
-			t.rest = min(t.rest, e.estimate)
-		}
-		t.parted = t.sorted + moveFirst(t.entries[t.sorted:])
-	}
-	t.sortNext(moveFirst(t.entries[t.sorted:t.parted]))
-}
-
-func (t *order) sortAll() {
-	if t.sorted < len(t.entries) {
-		t.sortNext(len(t.entries) - t.sorted)
-	}
-}
-
-// moveFirst moves the first entries of a list to its front, in no order, and returns how
-// many: about a sixteenth, or all of a short list.
-func moveFirst(list []entry) (n int) {
+	list, n := t.entries[t.sorted:], 0
 	var sample [64]entry
 	if len(list) < 4*len(sample) {
-		return len(list)
+		t.sortAll()
+		return
 	}
 	for i := range sample {
 		sample[i] = list[len(list)/len(sample)*i]
 	}
 	slices.SortFunc(sample[:], entry.compare)
-	for i := range list {
-		if list[i].before(sample[len(sample)/16]) {
-			list[n], list[i] = list[i], list[n]
+	t.rest = never
+	for i, e := range list {
+		if e.before(sample[2]) {
+			list[n], list[i] = e, list[n]
 			n++
+		} else {
+			t.rest = min(t.rest, e.estimate)
 		}
 	}
-	return n
+	t.sortNext(n)
 }
 
 // all visits the items in order.

@@ -62,7 +62,7 @@ func (r *roster) entryOf(c *item) entry {
 // resting lists up to most queries that the policy has left out of the slot.
 func (r *roster) resting(most int) (list []*item) {
 	for _, s := range r.seats {
-		if s.rests && len(list) < most {
+		if s.due > 0 && len(list) < most {
 			list = append(list, s.c)
 		}
 	}
@@ -79,7 +79,7 @@ func (p *queues) standing(c *item) (rank int, cost time.Duration) {
 	rank = p.ranked.n // refresh requests precede the others
 	for _, s := range p.roster.seats {
 		switch {
-		case s.rests:
+		case s.due > 0:
 		case s.before(e):
 			cost += s.estimate
 		default:
@@ -107,14 +107,16 @@ func (p *ranker) rank() {
 		list = append(list, entryOf(c))
 	}
 	for i := range p.roster.seats {
-		s, k := &p.roster.seats[i], p.ranking.Keys[i]
-		*s = s.with(k)
-		switch { // the items are all over the memory, so most are left alone
+		s, k := &p.roster.seats[i], &p.ranking.Keys[i]
+		s.set(k)
+		switch rested := s.due > 0; { // the items are all over the memory, so most are left alone
 		case k.Due > p.slot:
-			s.c.in, s.c.tier, s.c.why, s.c.key, s.rests = nil, "", notDue, k, true
+			if s.due = k.Due; !rested {
+				s.c.in, s.c.tier, s.c.why = nil, "", notDue
+			}
 			continue
-		case s.rests:
-			s.c.in, s.c.tier, s.c.why, s.c.since, s.c.key, s.rests = &p.ranked, TierRanked, eligible, p.slot, k, false
+		case rested:
+			s.due, s.c.in, s.c.tier, s.c.why, s.c.since = 0, &p.ranked, TierRanked, eligible, p.slot
 		}
 		list = append(list, *s)
 	}
