@@ -192,7 +192,7 @@ func (r *runner) take(x answered) error {
 		}
 	}
 	r.l.account.executed(now)
-	ended := r.budget.Record(x.r.Execution, &plan.Completion{Stats: out.Stats, Delta: out.Delta, Checked: out.Checked, At: out.At})
+	ended := r.budget.Record(x.r.Execution, &plan.Completion{Stats: &out.Stats, Delta: out.Delta, Checked: out.Checked, At: out.At})
 	r.audit(x.r, &out, now)
 	r.l.suspect(&out, was)
 	if out.Delta != nil && was.Executions > 0 {

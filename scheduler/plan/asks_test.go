@@ -37,7 +37,7 @@ func settleAsk(s *SlotBudget, x *Execution, took time.Duration) int {
 		st.Complete(s.p.policy, sample)
 		st.Remember(sample)
 		st.LastRun = policy.Run{Slot: s.p.slot, Outcome: registry.Unchanged, Elapsed: shares[i]}
-		s.Record(m, &Completion{Stats: st})
+		s.Record(m, &Completion{Stats: &st})
 	}
 	return len(members)
 }
@@ -433,7 +433,7 @@ func TestLastAskIsTheOneThatAnswered(t *testing.T) {
 			st.Incomplete(policy.Attempt{Slot: p.slot, Outcome: o, Elapsed: took})
 		}
 		st.LastRun = policy.Run{Slot: p.slot, Outcome: o, Elapsed: took}
-		s.Record(m, &Completion{Stats: st})
+		s.Record(m, &Completion{Stats: &st})
 	}
 	asked := func(m *Execution) *LastAsk {
 		e, _ := p.Explain(m.Query().ID, now)

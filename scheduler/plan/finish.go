@@ -68,7 +68,7 @@ func (s *SlotBudget) chargeClaim(r *Execution, taken time.Duration) {
 
 // A Completion is what follows from a finished execution.
 type Completion struct {
-	Stats   policy.Stats
+	Stats   *policy.Stats
 	Delta   *diff.Delta // nil if the result has not changed
 	Checked time.Time   // when the answer was true
 	At      time.Time   // when the execution ended
@@ -81,9 +81,9 @@ func (s *SlotBudget) Record(r *Execution, x *Completion) (ended bool) {
 	event, armed := p.isArmed(c)
 	run := &x.Stats.LastRun
 	if run.Outcome.Complete() {
-		c.start = s.start
+		c.start, c.Overdue = s.start, 0
 	}
-	p.learn(c, &x.Stats)
+	p.learn(c, x.Stats)
 	if c.planned {
 		p.count(c)
 	}
@@ -111,6 +111,9 @@ func (s *SlotBudget) Record(r *Execution, x *Completion) (ended bool) {
 // ended a round.
 func (p *claims) onExecution(c *item, was, start time.Time, x *Completion) (ended bool) {
 	run := &x.Stats.LastRun
+	if p.rounds.Idle() {
+		return false
+	}
 	if x.Checked.Before(start) { // the answer comes from a cache
 		start = x.Checked
 	}

@@ -245,6 +245,6 @@ func (g *goldenWorld) finish(s *plan.SlotBudget, x *plan.Execution) {
 	}
 	st.LastRun = policy.Run{Slot: slot, At: g.now, Elapsed: a.Elapsed, Outcome: a.Outcome, Why: x.Tier()}
 	g.log(x.Query().ID, a.Outcome, a.Elapsed, whole)
-	s.Record(x, &plan.Completion{Stats: st, Checked: g.now, At: g.now})
+	s.Record(x, &plan.Completion{Stats: &st, Checked: g.now, At: g.now})
 	g.stats[x.Query().ID] = st.Clone()
 }

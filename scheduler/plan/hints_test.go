@@ -26,7 +26,7 @@ func TestMarkOutlivesIncompleteExecutions(t *testing.T) {
 		answer, _ := s.Finish(x, registry.Answer{Outcome: o, Elapsed: time.Second}, false)
 		stats := x.Stats()
 		stats.LastRun = policy.Run{Slot: p.Slot(), At: noon, Outcome: answer.Outcome}
-		s.Record(x, &Completion{Stats: stats, Checked: noon, At: noon})
+		s.Record(x, &Completion{Stats: &stats, Checked: noon, At: noon})
 		p.End(noon, "")
 		if marked := p.hints.has(p.all["a"]); marked == o.Complete() {
 			t.Errorf("after an execution with the outcome %s the query is marked: %v", o, marked)

@@ -89,7 +89,9 @@ func (p *queues) learn(c *item, s *policy.Stats) {
 	if s.Last != c.Stats.Last || s.Executions != c.Stats.Executions {
 		c.Overdue = 0
 	}
-	c.Stats = *s
+	if s != &c.Stats {
+		c.Stats = *s
+	}
 	c.SetState(s.State)
 	c.Median = s.Median()
 	c.Estimate = max(c.Median, s.Floor)

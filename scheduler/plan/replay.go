@@ -83,7 +83,7 @@ type Replay struct {
 	c     ReplayConfig
 	p     *Planner
 	all   []*item
-	times []timeline
+	times []timeline    // nil if nothing reads estimates
 	slot  uint64        // the latest
 	took  time.Duration // by the executions of the latest slot
 	most  time.Duration // longest execution or largest estimate so far
@@ -105,10 +105,12 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	}
 	r := &Replay{
 		c: c, p: New(c.Policy, c.Budget), slot: c.First,
-		all:   make([]*item, len(c.Queries)),
-		times: make([]timeline, len(c.Queries)),
+		all: make([]*item, len(c.Queries)),
 	}
 	r.p.SetBudget(Rule(c.Rule), c.Budget)
+	if policy.ReadsTimes(c.Policy) || r.p.rule.fits() {
+		r.times = make([]timeline, len(c.Queries))
+	}
 	r.p.slot, r.p.now, r.p.lead = c.First+1, c.Start, c.Lead
 	always := []registry.Holder{{Caller: registry.Anonymous, Since: c.Start}}
 	for i, q := range c.Queries {
@@ -189,6 +191,7 @@ func (r *Replay) execute(s *SlotBudget, x *Execution) Played {
 	a, whole := r.finish(s, x, registry.Answer{Outcome: k.Outcome, Elapsed: k.Elapsed})
 	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
 	r.record(s, x, k, whole)
+	s.spare = x
 	return Played{Query: i, Outcome: k.Outcome, Elapsed: k.Elapsed, Over: s.excess() - before}
 }
 
@@ -255,8 +258,8 @@ func (r *Replay) clock() time.Time { return r.now().Add(r.took) }
 // record updates the plan with the outcome of an execution.
 func (r *Replay) record(s *SlotBudget, x *Execution, k Known, whole bool) {
 	done := &r.done
-	done.Stats = x.c.Stats
-	r.learn(&done.Stats, x.c, k, whole)
+	done.Stats = &x.c.Stats // no feed and no profile asks what they were before
+	r.learn(done.Stats, x.c, k, whole)
 	done.Checked, done.At = done.Stats.LastRun.At, done.Stats.LastRun.At
 	s.Record(x, done)
 	r.estimate(x.c, k)
@@ -286,7 +289,8 @@ func (r *Replay) learn(st *policy.Stats, c *item, k Known, whole bool) {
 // estimate makes the median that of all executions, if the statistics do not remember
 // the latest.
 func (r *Replay) estimate(c *item, k Known) {
-	if past := &r.times[c.number]; !r.c.Ring {
+	if r.times != nil && !r.c.Ring {
+		past := &r.times[c.number]
 		if k.Outcome.Complete() {
 			past.add(k.Elapsed)
 		}

@@ -25,6 +25,7 @@ type SlotBudget struct {
 	account
 	p          *Planner
 	merging    Merging
+	spare      *Execution // to be used again
 	opener     *item
 	begun      bool // an execution has started
 	alone      bool // nothing else starts in this slot
@@ -221,7 +222,11 @@ func (s *account) room(now time.Time) (ranked, front time.Duration) {
 func (s *account) SetWidth(n int) { s.width = n }
 
 func (s *SlotBudget) begin(c *item, now time.Time, part time.Duration, front bool) *Execution {
-	r := &Execution{
+	r := s.spare
+	if s.spare = nil; r == nil {
+		r = &Execution{}
+	}
+	*r = Execution{
 		c: c, tier: c.tier, front: front, start: now, share: part, limit: s.grant(part, now), expected: c.Estimate, open: c.open(),
 		served: c.asked, marked: s.p.hints.has(c), cause: s.p.cause(c),
 	}

@@ -148,6 +148,36 @@ func TestKeysAreTheFormulas(t *testing.T) {
 	})
 }
 
+// TestReadsTimes checks that the keys of exactly the policies that read no times are the
+// same for every median and estimate.
+func TestReadsTimes(t *testing.T) {
+	for _, d := range append(Definitions(), Yardsticks()...) {
+		p, err := Parse([]Definition{d}, d.Spelling())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Stats{Last: 7, Executions: 3}
+		for slot := range uint64(3) {
+			s.State = p.Fold(s.State, slot, Sample{Slot: slot + 1, Elapsed: time.Second, Changed: true, Jaccard: 0.5})
+		}
+		key := func(took time.Duration) Key {
+			c := &Candidate{Median: took, Estimate: took, Stats: s}
+			if r, ranks := p.(Ranker); ranks && !NeedsOracle(p) {
+				var memory any
+				m := Moment{Slot: 9, Budget: time.Minute, Memory: &memory}
+				return r.Rank(m, []*Candidate{c, {Estimate: time.Minute}}).Keys[0]
+			}
+			return p.Key(c)
+		}
+		if key(time.Millisecond) != key(50*time.Second) && !ReadsTimes(p) {
+			t.Errorf("%s reads times", p)
+		}
+		if timeless := slices.Contains([]string{"rr", "cr", "dj", "ttl"}, d.Name); ReadsTimes(p) == timeless {
+			t.Errorf("%s: ReadsTimes is %v", p, !timeless)
+		}
+	}
+}
+
 // compare treats values as equal if they differ only in the thousandth bit: that is
 // the oracle's rounding.
 func compare(a, b *big.Float) int {

@@ -35,6 +35,16 @@ type Policy interface {
 	Inputs(m Moment, r Ranking, c *Candidate) map[string]float64
 }
 
+// ReadsTimes reports whether a policy may read Candidate.Median or Candidate.Estimate. A
+// simulation need not compute what is never read.
+func ReadsTimes(p Policy) bool {
+	switch p.(type) {
+	case rr, cr, dj, ttl:
+		return false
+	}
+	return true
+}
+
 // A Ranker is a policy that needs all eligible queries at once. Rank is called at
 // the start of each slot and returns their keys. The order of the slice all has no
 // meaning. A query whose Due is a later slot does not run in this one.

@@ -29,6 +29,9 @@ type Tracker struct {
 // New returns a Tracker without profiles.
 func New(q Queries) *Tracker { return &Tracker{queries: q} }
 
+// Idle reports whether no execution means anything to the profiles, if there are any.
+func (t *Tracker) Idle() bool { return len(t.waiting)+len(t.wanted)+len(t.predictors) == 0 }
+
 // Load replaces all profiles by recorded ones. slot is the next slot.
 func (t *Tracker) Load(list []ProfileState, models []Model, slot uint64) {
 	*t = Tracker{queries: t.queries, slot: t.slot, now: t.now, lead: t.lead,
