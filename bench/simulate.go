@@ -189,7 +189,7 @@ func (y *tally) oracle(slot uint64, c *policy.Candidate) policy.Foresight {
 	}
 	i := y.w.series[c.Number]
 	if i < 0 {
-		return policy.Foresight{}
+		return policy.Foresight{Never: true}
 	}
 	f := policy.Foresight{Next: math.MaxUint64, Miss: y.noise.Miss, Lie: y.noise.Lie,
 		Cost: milliseconds(y.w.t.Times[slot][c.Number]), Rate: y.w.rates[i]}

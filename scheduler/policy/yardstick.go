@@ -7,6 +7,7 @@ import (
 
 // A Foresight is what a simulation tells about a query and no client can know.
 type Foresight struct {
+	Never bool          // it never changes, so that no yardstick runs it and asks about it again
 	Since uint64        // slot from which its current result differs from the one last fetched, 0 if it does not differ
 	Next  uint64        // slot of the next change of the current result, math.MaxUint64 if there is none
 	Cost  time.Duration // of an execution in this slot
@@ -128,13 +129,26 @@ func (yardstick) Fold([]float64, uint64, Sample) []float64 { return nil }
 
 func (yardstick) Key(c *Candidate) Key { return Key{Value: float64(c.Stats.Last)} }
 
+// Rank asks about few queries: most never change. Its memory are the keys of the slot before.
 func (y yardstick) Rank(m Moment, all []*Candidate) Ranking {
-	keys := make([]Key, len(all))
+	keys, _ := (*m.Memory).([]Key)
+	for _, i := range m.Moved {
+		if i < len(keys) {
+			keys[i] = Key{}
+		}
+	}
+	keys = append(keys, make([]Key, max(0, len(all)-len(keys)))...)[:len(all)]
+	*m.Memory = keys
 	var f Foresight
 	for i, c := range all {
+		if keys[i].Due == math.MaxUint64 {
+			continue
+		}
 		f = y.oracle(m.Slot, c)
 		k, runs := y.key(m.Slot, c, &f)
-		if !runs {
+		if f.Never {
+			k.Due = math.MaxUint64
+		} else if !runs {
 			k.Due = m.Slot + 1
 		}
 		keys[i] = k
