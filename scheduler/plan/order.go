@@ -23,7 +23,7 @@ type order struct {
 	from    int           // the items of the entries before it have left
 	passed  int           // those of the entries before it have left or have estimates above limit
 	limit   time.Duration
-	costs   []time.Duration // of the entries before each one, nil if it is unknown
+	costs   []time.Duration // of the entries before each one, empty if it is unknown
 }
 
 // An entry is an item with its sort key: class, value, low, slot of the last execution, id.
@@ -78,7 +78,7 @@ func (t *order) insert(c *item) {
 }
 
 func (t *order) remove(c *item) {
-	c.in, t.costs = nil, nil
+	c.in, t.costs = nil, t.costs[:0]
 	c.exits++
 	t.n--
 }
@@ -88,7 +88,7 @@ func (t *order) left(e entry) bool { return e.c.in != t || e.c.exits != e.exits 
 
 // load replaces the items by those of the entries, which are in no order.
 func (t *order) load(list []entry) {
-	*t = order{n: len(list), entries: list, added: t.added[:0]}
+	*t = order{n: len(list), entries: list, added: t.added[:0], costs: t.costs[:0]}
 }
 
 // merge adds the items that have entered to the sorted entries.
@@ -119,7 +119,7 @@ func (t *order) merge() {
 		t.entries[i+k], end = e, i
 	}
 	clear(t.added)
-	t.added, t.sorted, t.costs, t.passed = t.added[:0], len(t.entries), nil, t.from
+	t.added, t.sorted, t.costs, t.passed = t.added[:0], len(t.entries), t.costs[:0], t.from
 }
 
 // deleteLeft deletes the entries of items that have left. All are sorted.
@@ -132,7 +132,7 @@ func (t *order) deleteLeft() {
 func (t *order) sortNext(n int) {
 	if n > 0 {
 		slices.SortFunc(t.entries[t.sorted:t.sorted+n], entry.compare)
-		t.sorted, t.costs = t.sorted+n, nil
+		t.sorted, t.costs = t.sorted+n, t.costs[:0]
 	}
 }
 
@@ -205,9 +205,10 @@ func (t *order) fits(left time.Duration) *item {
 func (t *order) place(e entry) (rank int, cost time.Duration) {
 	t.merge()
 	t.sortAll()
-	if t.costs == nil {
-		t.deleteLeft()
-		t.costs = make([]time.Duration, 0, len(t.entries))
+	if len(t.costs) == 0 {
+		if len(t.entries) > t.n {
+			t.deleteLeft()
+		}
 		sum := time.Duration(0)
 		for _, e := range t.entries {
 			t.costs = append(t.costs, sum)
