@@ -32,6 +32,7 @@ type Pack struct {
 	Prefixes *Prefixes `json:"prefixes,omitempty" yaml:"prefixes"`
 	Aliases  []Note    `json:"-" yaml:"aliases"` // other URLs of the endpoint
 	Rates    []Rate    `json:"rates,omitempty" yaml:"rates"`
+	places   []string  // all URLs of the endpoint, see place
 }
 
 // A Rate says how often the results of queries with the same template changed in executions elsewhere.
@@ -113,6 +114,14 @@ func parse(name string, text []byte) (Pack, error) {
 	if err := yaml.UnmarshalWithOptions(text, &p, yaml.Strict()); err != nil {
 		return p, fmt.Errorf("pack %s: %w", name, err)
 	}
+	for _, s := range p.Settings {
+		if s.Name == "url" {
+			p.places = append(p.places, place(fmt.Sprint(s.Value)))
+		}
+	}
+	for _, alias := range p.Aliases {
+		p.places = append(p.places, place(alias.Text))
+	}
 	return p, nil
 }
 
@@ -139,8 +148,9 @@ func Find(name string) (Pack, error) {
 
 // Of returns the pack of an endpoint, by its name or its URL.
 func Of(name, url string) (Pack, bool) {
+	at := place(url)
 	for _, p := range All() {
-		if p.Name == name || p.Has(url) {
+		if p.Name == name || slices.Contains(p.places, at) {
 			return p, true
 		}
 	}
@@ -148,18 +158,14 @@ func Of(name, url string) (Pack, bool) {
 }
 
 // Has reports whether a URL leads to the endpoint of p.
-func (p Pack) Has(url string) bool {
-	return Same(fmt.Sprint(p.Values(nil)["url"]), url) || slices.ContainsFunc(p.Aliases,
-		func(alias Note) bool { return Same(alias.Text, url) })
-}
+func (p Pack) Has(url string) bool { return slices.Contains(p.places, place(url)) }
 
-// Same reports whether two URLs lead to the same endpoint, which links write with either scheme, and with
-// or without the default port and a slash at the end.
-func Same(a, b string) bool {
-	return a != "" && plain(a) == plain(b)
-}
+// Same reports whether two URLs lead to the same endpoint.
+func Same(a, b string) bool { return a != "" && place(a) == place(b) }
 
-func plain(text string) string {
+// place names an endpoint by its URL, which links write with either scheme, and with or without the default port and a
+// slash at the end.
+func place(text string) string {
 	u, err := url.Parse(registry.CanonicalURL(text))
 	if err != nil {
 		return text
