@@ -35,7 +35,7 @@ func ExampleServer_Stream() {
 	record("Bern", "Graz")
 	record("Graz")
 
-	live := notify.NewServer(notify.Options{Log: log, Waker: notify.NewWaker(), Registrar: log, Head: log.Head})
+	live := notify.NewServer(notifytest.Options(log, notify.NewWaker(), nil))
 	defer live.Shutdown(context.Background())
 	for e, err := range live.Stream(context.Background(), cities, notify.StreamOptions{After: &seen.Position}) {
 		if err != nil {

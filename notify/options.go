@@ -10,8 +10,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Options holds the dependencies and settings of a Server. Log, Waker, Registrar and
-// Gate are required, and Head for the stream of all changes.
+// Options holds the dependencies and settings of a Server. All but Origins, Limits and Timing are required.
 type Options struct {
 	Log       Log
 	Waker     *Waker
@@ -20,20 +19,16 @@ type Options struct {
 	// Head is the offset of the newest change of all.
 	Head func() (registry.Offset, error)
 	// Confirm is called before a result begins a subscription. Its error means that this node of
-	// a cluster may not have the newest one. nil: it always has.
+	// a cluster may not have the newest one.
 	Confirm func() error
 	// Due predicts when a query of an endpoint runs next, zero if that cannot be
-	// predicted. nil: it never can.
+	// predicted.
 	Due func(endpoint, query string) (time.Time, error)
 	// Proved says until when a feed proves the result of a query at a position, zero if it does not, or if that is not
-	// its newest result. nil: no result is proved.
-	Proved func(query string, at registry.Position) time.Time
-	// Credential finds a token in an upgrade request, for clients whose init
-	// names none; nil means the Authorization header's.
-	Credential func(*http.Request) string
-	// Captures and ResolveProfile are needed to follow profiles; the latter finds
-	// one by id or name and wraps registry.ErrNotFound.
-	Captures       Captures
+	// its newest result.
+	Proved   func(query string, at registry.Position) time.Time
+	Captures Captures
+	// ResolveProfile finds a profile by id or name and wraps registry.ErrNotFound.
 	ResolveProfile func(caller registry.Caller, ref string) (registry.Profile, error)
 	PublicURL      string
 	Origins        []string // browsers from elsewhere that may connect, e.g. https://app.example.org
@@ -82,18 +77,6 @@ func (o *Options) fill() {
 	t.Write = cmp.Or(t.Write, 10*time.Second)
 	t.Close = cmp.Or(t.Close, 2*time.Second)
 	t.Retry = cmp.Or(t.Retry, 2*time.Second)
-	if o.Credential == nil {
-		o.Credential = Bearer
-	}
-	if o.Proved == nil {
-		o.Proved = func(string, registry.Position) time.Time { return time.Time{} }
-	}
-	if o.Confirm == nil {
-		o.Confirm = func() error { return nil }
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 }
 
 // Bearer returns the token of a request's Authorization header, "" if there is none.

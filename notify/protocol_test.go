@@ -337,7 +337,7 @@ func TestErrors(t *testing.T) {
 		{`{"type":"subscribe","id":"x","query":7}`, "bad_params", "x"},
 		{`{"type":"subscribe","id":"x","query":{"endpoint":"test"}}`, "bad_params", "x"},
 		{`{"type":"subscribe","id":"x","query":{"endpoint":"test","sparql":"DROP ALL"}}`, "bad_params", "x"},
-		{`{"type":"subscribe","id":"x","profile":"p"}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","profile":"p"}`, "unknown_query", "x"},
 		{`{"type":"subscribe","query":"q"}`, "bad_params", ""},
 		{`{"type":"subscribe","id":"has space","query":"q"}`, "bad_params", ""},
 		{`{"type":"subscribe","id":"` + strings.Repeat("x", 65) + `","query":"q"}`, "bad_params", ""},

@@ -66,7 +66,8 @@ type rig struct {
 
 func newRig(t testing.TB, change func(*notify.Options)) *rig {
 	r := &rig{t: t, log: notifytest.NewLog("store"), waker: notify.NewWaker()}
-	o := notify.Options{Log: r.log, Waker: r.waker, Registrar: r.log, Gate: open, Head: r.log.Head, PublicURL: "http://fresh.example"}
+	o := notifytest.Options(r.log, r.waker, open)
+	o.PublicURL = "http://fresh.example"
 	if change != nil {
 		change(&o)
 	}

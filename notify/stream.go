@@ -299,9 +299,6 @@ func (t *stream) status(st *registry.Status) error {
 // due predicts when the query runs next, zero if that cannot be predicted. A prediction may take as
 // long as the start of a slot.
 func (t *stream) due(st *registry.Status) time.Time {
-	if t.s.opts.Due == nil {
-		return time.Time{}
-	}
 	t.live.Turn.Leave()
 	defer t.live.Turn.Enter()
 	return t.awake.audience.due(st, func() time.Time {

@@ -107,7 +107,7 @@ func TestWakerConcurrent(t *testing.T) {
 func TestStreamWakesUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		log, waker := notifytest.NewLog("store"), notify.NewWaker()
-		srv := notify.NewServer(notify.Options{Log: log, Waker: waker, Registrar: log, Gate: open, Head: log.Head})
+		srv := notify.NewServer(notifytest.Options(log, waker, open))
 		id := log.Add("q", diff.Select, false)
 		st, _, _ := log.Current(id, false)
 		record := func(v string) {

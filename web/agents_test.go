@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -37,7 +38,9 @@ func newAgentWorld(t *testing.T, edit ...func(*Config)) *agentWorld {
 	t.Helper()
 	a := &agentWorld{}
 	a.world = newWorld(t, append([]func(*Config){func(c *Config) {
-		a.live = notify.NewServer(notify.Options{Log: c.History.(*memory), Waker: notify.NewWaker(), Timing: notify.Timing{Ping: time.Second}})
+		a.live = notify.NewServer(notify.Options{Log: c.History.(*memory), Waker: notify.NewWaker(), Timing: notify.Timing{Ping: time.Second},
+			Logger: slog.New(slog.DiscardHandler), Confirm: func() error { return nil },
+			Proved: func(string, registry.Position) time.Time { return time.Time{} }})
 		c.Followers = a.live
 	}}, edit...)...)
 	s := httptest.NewServer(a.h)

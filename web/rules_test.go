@@ -6,18 +6,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/store"
 )
 
@@ -34,14 +38,18 @@ func (w *world) alerting(c *Config) {
 	}
 	e, err := alert.New(alert.Options{Store: db.Rules, Queue: db.Subscriptions, Log: w.m, Past: w.m, Waker: w.wakes, Guard: guard,
 		Query: w.m.Query, Resolve: c.Registry.Resolve, Most: 5, MostEach: 3,
+		Now: time.Now, Machine: time.Now, Logger: slog.New(slog.DiscardHandler), Bytes: 32 << 20, Rows: 1000,
+		Receivers: 10, Addresses: 10_000, Lease: func() (uint64, bool) { return 0, true },
+		Names:  func(string, []string) watch.Namer { return watch.Plain },
+		Proved: func(string, registry.Position) time.Time { return time.Time{} },
 		Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	d, err := deliver.New(deliver.Options{Store: db.Subscriptions, Waker: w.wakes, Guard: guard,
-		Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: e}}})
+	d, err := deliver.New(notifytest.Delivering(deliver.Options{Store: db.Subscriptions, Waker: w.wakes, Guard: guard,
+		Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: e}}}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -33,17 +33,18 @@ func (w *world) outbox(c *Config) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	target := webhook.New(webhook.Options{Log: w.m, Head: w.m.Head, Query: w.m.Query,
+	target := webhook.New(webhook.Options{Log: w.m, Head: w.m.Head, Query: w.m.Query, Now: time.Now,
 		Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		}})
-	told := people.New(people.Options{Log: w.m, Query: w.m.Query, PushKey: func() (string, error) { return pushKey, nil },
+	told := people.New(people.Options{Log: w.m, Query: w.m.Query, Now: time.Now, Mail: new(service.Mail),
+		PushKey: func() (string, error) { return pushKey, nil },
 		Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		}})
-	w.engine, err = deliver.New(deliver.Options{Store: w.subs, Waker: w.wakes, Guard: guard,
+	w.engine, err = deliver.New(notifytest.Delivering(deliver.Options{Store: w.subs, Waker: w.wakes, Guard: guard,
 		Targets:  map[registry.Way]deliver.Target{registry.Webhook: target, registry.People: told},
-		Schedule: deliver.Schedule{Pauses: []time.Duration{time.Millisecond}, Patience: time.Millisecond}})
+		Schedule: deliver.Schedule{Pauses: []time.Duration{time.Millisecond}, Patience: time.Millisecond}}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ type Past interface {
 	StateAt(ctx context.Context, query string, at registry.Position) (*diff.Result, error)
 }
 
-// Options of an Engine. All but the last group are required.
+// Options of an Engine. All but Resend are required.
 type Options struct {
 	Store   Store
 	Queue   Queue
@@ -77,30 +77,29 @@ type Options struct {
 	Resolve func(c registry.Caller, ref string) (registry.Query, error)
 	Caller  func(name string) (registry.Caller, error) // without a role if the name has no token any more
 
-	// Proved returns until when the result of a query is known to be true without an answer, zero if it is not;
-	// nil: never.
+	// Proved returns until when the result of a query is known to be true without an answer, zero if it is not.
 	Proved func(query string, at registry.Position) time.Time
 
 	// Lease reports whether this process has the lease under which rules are evaluated and edited,
-	// and the token of that lease; nil: it needs none. Reload must be called before Lease reports a
+	// and the token of that lease. Reload must be called before Lease reports a
 	// new one.
 	Lease func() (token uint64, held bool)
 
 	PublicURL string
 	Mail      Mail
-	PushKey   func() (string, error) // the key that signs messages to browsers; nil: none are sent
-	// Names returns the labels that are known of what a watch at an endpoint shows; nil: none.
+	PushKey   func() (string, error) // the key that signs messages to browsers
+	// Names returns the labels that are known of what a watch at an endpoint shows.
 	Names     func(endpoint string, languages []string) watch.Namer
 	Logger    *slog.Logger
 	Now       func() time.Time
-	Machine   func() time.Time // the clock of the machine, also when Now does not go by it; nil: Now
+	Machine   func() time.Time // the clock of the machine, also when Now does not go by it
 	Resend    time.Duration    // between two messages about a firing alert to Alertmanager; 0: 1 min
-	Most      int              // rules in all; 0: 50,000
-	MostEach  int              // rules of one caller; 0: 10,000
-	Bytes     int              // of the states of one caller's rules; 0: 32 MiB
-	Rows      int              // that may meet a rule's condition at a time; 0: 1,000
-	Receivers int              // of one rule; 0: 10
-	Addresses int              // receivers of one caller; 0: 10,000
+	Most      int              // rules in all
+	MostEach  int              // rules of one caller
+	Bytes     int              // of the states of one caller's rules
+	Rows      int              // that may meet a rule's condition at a time
+	Receivers int              // of one rule
+	Addresses int              // receivers of one caller
 }
 
 const (
@@ -132,25 +131,7 @@ type Engine struct {
 
 // New returns an engine with all stored rules. Run starts it.
 func New(o Options) (*Engine, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Machine == nil {
-		o.Machine = o.Now
-	}
 	o.Resend = cmp.Or(o.Resend, time.Minute)
-	o.Most, o.MostEach = cmp.Or(o.Most, 50_000), cmp.Or(o.MostEach, 10_000)
-	o.Bytes = cmp.Or(o.Bytes, 32<<20)
-	o.Rows, o.Receivers, o.Addresses = cmp.Or(o.Rows, 1000), cmp.Or(o.Receivers, 10), cmp.Or(o.Addresses, 10_000)
-	if o.Proved == nil {
-		o.Proved = func(string, registry.Position) time.Time { return time.Time{} }
-	}
-	if o.Lease == nil {
-		o.Lease = func() (uint64, bool) { return 0, true }
-	}
 	e := &Engine{opts: o, follow: o.Waker.Follow(), rules: map[string]*entry{}, queries: index{}, receivers: index{},
 		due: map[string]time.Time{}, work: make(chan struct{}, 1), trials: make(chan struct{}, mostTrials)}
 	return e, Reload(e)

@@ -19,6 +19,7 @@ import (
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 )
 
 // waitingAlerts are the messages that wait for one receiver, in memory.
@@ -101,12 +102,14 @@ func alertHistory(t *testing.T, g *rand.Rand, h *chat, quiet registry.Quiet) {
 	w := &waitingAlerts{sub: registry.Subscription{ID: "al_1", Way: registry.Alerts, Caller: "app", State: registry.Active,
 		To: &registry.Receiver{Kind: "matrix", Address: "matrix+http://tok@" + strings.TrimPrefix(h.URL, "http://") + "/!r:x", Quiet: quiet}}}
 	target := Target{&Engine{opts: Options{Queue: w, Guard: guard, PublicURL: "http://fresh.example", Now: func() time.Time { return now },
+		Names: func(string, []string) watch.Namer { return watch.Plain },
 		Query: func(string) (registry.Query, error) { return registry.Query{}, registry.ErrNotFound },
 		Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleApp}, nil
 		}}}}
-	engine, err := deliver.New(deliver.Options{Store: notifytest.NewSubscriptions(), Waker: notify.NewWaker(), Guard: guard,
-		Targets: map[registry.Way]deliver.Target{registry.Alerts: target}})
+	engine, err := deliver.New(notifytest.Delivering(deliver.Options{
+		Store: notifytest.NewSubscriptions(), Waker: notify.NewWaker(), Guard: guard,
+		Targets: map[registry.Way]deliver.Target{registry.Alerts: target}}))
 	if err != nil {
 		t.Fatal(err)
 	}

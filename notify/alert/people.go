@@ -85,9 +85,6 @@ func (o *Options) words(list []registry.AlertMessage) service.Message {
 
 // named returns alerts with the labels that are known of what a watch shows, in place of IRIs.
 func (o *Options) named(list []registry.AlertMessage) []registry.AlertMessage {
-	if o.Names == nil {
-		return list
-	}
 	list = slices.Clone(list)
 	for i := range list {
 		m := &list[i]

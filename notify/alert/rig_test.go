@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/scheduler/schedulertest/leak"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/store/journal"
@@ -123,6 +125,9 @@ func newRig(t testing.TB) *rig {
 	}
 	r.options = alert.Options{Log: r.log, Waker: r.waker, Guard: guard, Resolve: r.log.Resolve, PublicURL: "http://fresh.example",
 		Resend: 50 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler), Most: 50_000, MostEach: 10_000, Bytes: 32 << 20, Rows: 1000, Receivers: 10, Addresses: 10_000,
+		Lease:  func() (uint64, bool) { return 0, true },
+		Names:  func(string, []string) watch.Namer { return func(iri string) string { return "" } },
 		Proved: func(string, registry.Position) time.Time { return time.Unix(r.proved.Load(), 0) },
 		Query:  func(id string) (registry.Query, error) { return r.log.Resolve(app, id) },
 		Caller: func(name string) (registry.Caller, error) {
@@ -155,16 +160,20 @@ func (r *rig) start() {
 	if o.Now == nil {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(r.passed.Load()) * time.Minute) }
 	}
+	if o.Machine == nil {
+		o.Machine = o.Now
+	}
 	if r.wrap != nil {
 		o.Store = r.wrap(o.Store)
 	}
 	if r.Engine, err = alert.New(o); err != nil {
 		r.t.Fatal(err)
 	}
-	r.deliver, err = deliver.New(deliver.Options{Store: full{r.db.Subscriptions, &r.readOnly}, Waker: r.waker, Guard: o.Guard,
+	r.deliver, err = deliver.New(notifytest.Delivering(deliver.Options{
+		Store: full{r.db.Subscriptions, &r.readOnly}, Waker: r.waker, Guard: o.Guard,
 		UserAgent: "freshet/test", Schedule: r.schedule, Now: o.Now,
 		Owns:    func(string) bool { return r.owns.Load() },
-		Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: r.Engine}}})
+		Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: r.Engine}}}))
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func departures() (address string, stop func()) {
 		panic(err)
 	}
 	log.Record(log.Add("departures", diff.Select, false), rows, time.Now())
-	hub := notify.NewServer(notify.Options{Log: log, Waker: notify.NewWaker(), Registrar: log, Gate: everybody{}, Head: log.Head})
+	hub := notify.NewServer(notifytest.Options(log, notify.NewWaker(), everybody{}))
 	s := httptest.NewServer(live.New(hub))
 	return s.URL, func() {
 		_ = hub.Shutdown(context.Background()) // it does not fail without a deadline

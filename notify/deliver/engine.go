@@ -55,7 +55,7 @@ type Call struct {
 	Done func(s *registry.Subscription, r Reply)
 }
 
-// Options of an Engine. Store, Waker, Guard and Targets are required.
+// Options of an Engine. All but Limits, Timing and Schedule are required.
 type Options struct {
 	Store   Store
 	Waker   *notify.Waker
@@ -67,12 +67,12 @@ type Options struct {
 	Timing    Timing
 	Schedule  Schedule
 	Logger    *slog.Logger
-	Now       func() time.Time // nil: time.Now
+	Now       func() time.Time
 	// Writable returns an error that wraps registry.ErrReadOnly while the store
 	// accepts no writes. No callback is called then, because its reply could not be
-	// recorded. nil means always writable.
+	// recorded.
 	Writable func() error
-	// Owns reports whether this process calls the callbacks of a host; nil: of all. Recheck
+	// Owns reports whether this process calls the callbacks of a host. Recheck
 	// must be called after it has become true for one.
 	Owns func(host string) bool
 }
@@ -108,18 +108,6 @@ func (o *Options) fill() {
 	t.Total = cmp.Or(t.Total, 30*time.Second)
 	t.Slow = cmp.Or(t.Slow, 2*time.Second)
 	o.Schedule.fill()
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Owns == nil {
-		o.Owns = func(string) bool { return true }
-	}
-	if o.Writable == nil {
-		o.Writable = func() error { return nil }
-	}
 }
 
 // An Engine calls callbacks. Its methods may be called concurrently.

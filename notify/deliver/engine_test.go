@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -113,7 +114,8 @@ func newTestEngine(t *testing.T, edit func(*Options), all ...registry.Subscripti
 		s.store.m[x.ID] = x
 	}
 	o := Options{Store: s.store, Waker: s.waker, Guard: guard(t, "127.0.0.0/8"),
-		Targets: map[registry.Way]Target{"count": counter{}}, UserAgent: "test",
+		Targets: map[registry.Way]Target{"count": counter{}}, UserAgent: "test", Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+		Writable: func() error { return nil }, Owns: func(string) bool { return true },
 		Schedule: Schedule{Pauses: []time.Duration{time.Millisecond}}}
 	if edit != nil {
 		edit(&o)

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -32,7 +33,8 @@ func (b *beating) Beat(now time.Time, check bool) (time.Time, error) {
 
 // A heartbeat that ends while tokens change leaves the check that the change has asked for.
 func TestBeatKeepsRecheck(t *testing.T) {
-	c := &Conn{srv: New(notify.NewServer(notify.Options{})), ctx: t.Context(), nextPing: time.Now().Add(time.Hour)}
+	c := &Conn{srv: New(notify.NewServer(notify.Options{Logger: slog.New(slog.DiscardHandler)})),
+		ctx: t.Context(), nextPing: time.Now().Add(time.Hour)}
 	b := &beating{c: c, checks: make(chan bool, 1)}
 	c.protocol = b
 	c.timer = time.AfterFunc(time.Hour, c.beat)

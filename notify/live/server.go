@@ -45,7 +45,7 @@ func (s *Server) Confirm() error { return s.opts.Confirm() }
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Accept(w, r, registry.WebSocket, Subprotocol, func(c *Conn) Protocol {
 		return &liveConn{Conn: c, subs: make(map[string]*subscription), initDue: time.Now().Add(s.opts.Timing.Init),
-			login: login{from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), token: s.opts.Credential(r)}}
+			login: login{from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), token: notify.Bearer(r)}}
 	})
 }
 

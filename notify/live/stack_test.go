@@ -3,6 +3,7 @@ package live
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net/http/httptest"
 	"runtime"
 	"strings"
@@ -16,7 +17,7 @@ import (
 
 // A connection waits for its client before it calls the library, whose frames would keep its stack from shrinking.
 func TestWaitsOnASmallStack(t *testing.T) {
-	hub := notify.NewServer(notify.Options{})
+	hub := notify.NewServer(notify.Options{Logger: slog.New(slog.DiscardHandler)})
 	defer hub.Shutdown(context.Background()) //nolint:errcheck // it does not fail without a deadline
 	s := httptest.NewServer(New(hub))
 	defer s.Close()

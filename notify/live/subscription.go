@@ -305,9 +305,6 @@ func (c *liveConn) subscribeProfile(r request) error {
 	if json.Unmarshal(r.Profile, &ref) != nil || ref == "" {
 		return badParams("profile must be an id or a name")
 	}
-	if c.srv.opts.Captures == nil || c.srv.opts.ResolveProfile == nil {
-		return badParams("there are no profiles here")
-	}
 	if len(r.Query) > 0 || r.SPARQL != "" || r.Filter != nil || r.Rate != nil || r.Mode != "" {
 		return badParams("a subscription to a profile has neither query, mode, filter nor rate: each capture is a message of its own")
 	}

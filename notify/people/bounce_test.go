@@ -21,7 +21,7 @@ func bouncing(t *testing.T) (r *rig, b *notifytest.Mailbox, ask func() []registr
 	r, b = newRig(t), notifytest.NewMailbox(t, nil)
 	r.stop()
 	r.schedule = deliver.Schedule{Pauses: []time.Duration{time.Hour}, Probe: 20 * time.Millisecond}
-	r.mail = &service.Mail{Server: b.Addr, From: "freshet@example.org", Security: service.NoTLS}
+	r.mail = service.Mail{Server: b.Addr, From: "freshet@example.org", Security: service.NoTLS}
 	r.start()
 	q := r.log.Add("free spaces", diff.Select, false)
 	r.record(q, "a")

@@ -27,9 +27,7 @@ type Manager struct {
 // check returns the receiver with an address.
 func (m *Manager) check(address string) (to registry.Receiver, err error) {
 	if to.Address = strings.TrimPrefix(address, "mailto:"); to.Address != address {
-		if to.Kind, err = email, errNoMail; m.Target.opts.Mail != nil {
-			err = m.Target.opts.Mail.Check(to.Address)
-		}
+		to.Kind, err = email, m.Target.opts.Mail.Check(to.Address)
 	} else if k, complete, wrong := service.Find("", address); wrong != nil {
 		err = wrong
 	} else {
@@ -41,8 +39,6 @@ func (m *Manager) check(address string) (to registry.Receiver, err error) {
 	}
 	return to, nil
 }
-
-var errNoMail = errors.New("this server sends no e-mail: an operator can set mail.server")
 
 // Create tells a receiver the changes of a query from now on. The same receiver of the same query gets the
 // new settings, and goes on from where it is.
@@ -121,11 +117,8 @@ func (m *Manager) admit(c registry.Caller) error {
 	return nil
 }
 
-// PushKey returns what browsers subscribe with, "" if they are not told anything.
+// PushKey returns what browsers subscribe with.
 func (m *Manager) PushKey() (string, error) {
-	if m.Target.opts.PushKey == nil {
-		return "", nil
-	}
 	key, err := m.Target.opts.PushKey()
 	if err != nil {
 		return "", err

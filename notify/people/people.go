@@ -38,18 +38,16 @@ const (
 	mostSum = 8 << 20
 )
 
-// Options hold the dependencies of a Target. All but the last four are required.
+// Options hold the dependencies of a Target. All are required.
 type Options struct {
 	Log       notify.Log
 	Query     func(id string) (registry.Query, error)
 	Caller    func(name string) (registry.Caller, error) // without a role if the name has no token any more
 	PublicURL string
-
-	// Mail sends e-mail; nil: none is sent.
-	Mail *service.Mail
-	// PushKey returns the key that signs messages to browsers; nil: none are sent.
+	Mail      *service.Mail
+	// PushKey returns the key that signs messages to browsers.
 	PushKey func() (string, error)
-	// Names returns the labels that are known of what a watch at an endpoint shows; nil: none.
+	// Names returns the labels that are known of what a watch at an endpoint shows.
 	Names func(endpoint string, languages []string) watch.Namer
 	Now   func() time.Time
 }
@@ -64,12 +62,6 @@ var _ deliver.Target = (*Target)(nil)
 
 // New returns a Target.
 func New(o Options) *Target {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Names == nil {
-		o.Names = func(string, []string) watch.Namer { return watch.Plain }
-	}
 	return &Target{opts: o, reader: cursor.Reader{Log: o.Log}}
 }
 
@@ -287,7 +279,7 @@ const email = "email"
 func (t *Target) sending(s *registry.Subscription, m service.Message) (func(context.Context, *deliver.Client) deliver.Reply, error) {
 	to := s.To
 	m.From, m.Key = t.opts.PublicURL, t.opts.PushKey
-	if to.Kind != email || t.opts.Mail == nil {
+	if to.Kind != email {
 		return service.Send(to.Kind, to.Address, m)
 	}
 	sum := sha256.Sum256([]byte(m.ID))

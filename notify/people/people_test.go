@@ -28,6 +28,7 @@ import (
 	"github.com/freshet/freshet/notify/people"
 	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/scheduler/schedulertest/leak"
 )
 
@@ -53,7 +54,7 @@ type rig struct {
 	clock     atomic.Int64 // what the clock is ahead, in nanoseconds
 	withdrawn atomic.Bool
 	schedule  deliver.Schedule
-	mail      *service.Mail
+	mail      service.Mail
 	public    atomic.Pointer[string] // the id of a public query
 	lines     io.Writer              // of log lines; nil: none are written
 	stop      func()
@@ -67,6 +68,8 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+func plain(string, []string) watch.Namer { return watch.Plain }
+
 func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }
 
 func (r *rig) start() {
@@ -74,7 +77,7 @@ func (r *rig) start() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	target := people.New(people.Options{Log: r.log, PublicURL: "http://fresh.example", Now: r.now, Mail: r.mail,
+	target := people.New(people.Options{Log: r.log, PublicURL: "http://fresh.example", Now: r.now, Mail: &r.mail, Names: plain,
 		Query: func(id string) (registry.Query, error) {
 			q, err := r.log.Resolve(app, id)
 			if p := r.public.Load(); p != nil && q.ID == *p {
@@ -92,8 +95,9 @@ func (r *rig) start() {
 	if r.lines != nil {
 		logger = slog.New(slog.NewTextHandler(r.lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	engine, err := deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, Now: r.now, Schedule: r.schedule, Logger: logger,
-		Targets: map[registry.Way]deliver.Target{registry.People: target}})
+	engine, err := deliver.New(notifytest.Delivering(deliver.Options{
+		Store: r.store, Waker: r.waker, Guard: guard, Now: r.now, Schedule: r.schedule, Logger: logger,
+		Targets: map[registry.Way]deliver.Target{registry.People: target}}))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -275,7 +279,7 @@ func TestAnswers(t *testing.T) {
 func TestHanging(t *testing.T) {
 	r, good, box := newRig(t), newRoom(t), notifytest.NewMailbox(t, nil)
 	r.stop()
-	r.mail = &service.Mail{Server: box.Addr, From: "freshet@example.org", Security: service.NoTLS, Recipients: []string{"example.org"}}
+	r.mail = service.Mail{Server: box.Addr, From: "freshet@example.org", Security: service.NoTLS, Recipients: []string{"example.org"}}
 	r.start()
 	release := make(chan struct{})
 	var hang sync.Map // the kinds that do
@@ -423,13 +427,13 @@ func history(t *testing.T, g *rand.Rand, h *room, quiet registry.Quiet) {
 	now := time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC)
 	log, store := notifytest.NewLog("e1"), notifytest.NewSubscriptions()
 	guard, _ := deliver.NewGuard([]string{"127.0.0.0/8"})
-	target := people.New(people.Options{Log: log, Now: func() time.Time { return now }, Query: func(id string) (registry.Query,
+	target := people.New(people.Options{Log: log, Names: plain, Now: func() time.Time { return now }, Query: func(id string) (registry.Query,
 		error) {
 		return log.Resolve(app, id)
 	},
 		Caller: func(string) (registry.Caller, error) { return app, nil }})
-	engine, err := deliver.New(deliver.Options{Store: store, Waker: notify.NewWaker(), Guard: guard,
-		Targets: map[registry.Way]deliver.Target{registry.People: target}})
+	engine, err := deliver.New(notifytest.Delivering(deliver.Options{Store: store, Waker: notify.NewWaker(), Guard: guard,
+		Targets: map[registry.Way]deliver.Target{registry.People: target}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -586,7 +590,7 @@ func TestMail(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	r.stop()
-	r.mail = &service.Mail{Server: b.Addr, From: "freshet@example.org", Security: service.NoTLS, Recipients: []string{"example.org"}}
+	r.mail = service.Mail{Server: b.Addr, From: "freshet@example.org", Security: service.NoTLS, Recipients: []string{"example.org"}}
 	r.start()
 	for _, bad := range []string{"mailto:ops@example.com", "mailto:", "mailto:Ops <ops@example.org>"} {
 		if _, err := r.Create(app, registry.ReceiverRequest{Address: bad, Query: q}); err == nil {
@@ -614,7 +618,7 @@ var linkIn = regexp.MustCompile(`http://fresh\.example(/notify-me/\S+)`)
 func TestVisitors(t *testing.T) {
 	r, b := newRig(t), notifytest.NewMailbox(t, nil)
 	r.stop()
-	r.mail = &service.Mail{Server: b.Addr, From: "freshet@example.org", Security: service.NoTLS}
+	r.mail = service.Mail{Server: b.Addr, From: "freshet@example.org", Security: service.NoTLS}
 	r.start()
 	q, private := r.log.Add("free spaces", diff.Select, false), r.log.Add("secret", diff.Select, false)
 	r.record(q, "a")

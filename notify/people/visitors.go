@@ -70,7 +70,7 @@ func (t *Target) ask(s *registry.Subscription, now time.Time) (deliver.Step, err
 		}}, nil
 	case deliver.BackingOff(s, now):
 		return deliver.Step{Hold: *s.NextTry}, nil
-	case s.Intent == nil || t.opts.Mail == nil:
+	case s.Intent == nil:
 		return deliver.Step{At: *s.ExpiresAt}, nil
 	}
 	link, asked := t.visitorLink(s), s.Intent.Secret

@@ -98,7 +98,7 @@ func (r *rig) wait(what string, happened func() bool) {
 func newRig(t *testing.T, edit func(*notify.Options, *sepa.Server)) *rig {
 	r := &rig{T: t, log: notifytest.NewLog("store"), waker: notify.NewWaker()}
 	r.gate.tokens = map[string]registry.Caller{"": {Name: registry.Anonymous, Role: registry.RoleAdmin}}
-	o := notify.Options{Log: r.log, Waker: r.waker, Registrar: r.log, Gate: &r.gate, Head: r.log.Head}
+	o := notifytest.Options(r.log, r.waker, &r.gate)
 	s := &sepa.Server{Status: func(registry.Kind) int { return http.StatusUnprocessableEntity }, Registrar: r, Gate: &r.gate,
 		Logger: slog.New(slog.DiscardHandler)}
 	if edit != nil {

@@ -54,7 +54,7 @@ func engine(t *testing.T) *deliver.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := deliver.New(deliver.Options{Store: nothing{}, Waker: notify.NewWaker(), Guard: guard})
+	e, err := deliver.New(notifytest.Delivering(deliver.Options{Store: nothing{}, Waker: notify.NewWaker(), Guard: guard}))
 	if err != nil {
 		t.Fatal(err)
 	}

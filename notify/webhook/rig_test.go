@@ -67,7 +67,7 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	target := webhook.New(webhook.Options{
-		Log: r.log, Head: r.log.Head, Format: r.format,
+		Log: r.log, Head: r.log.Head, Format: r.format, Now: time.Now,
 		Query: func(id string) (registry.Query, error) { return r.log.Resolve(admin, id) },
 		Caller: func(name string) (registry.Caller, error) {
 			if r.withdrawn.Load() {
@@ -76,9 +76,9 @@ func (r *rig) start() {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		},
 	})
-	engine, err := deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, UserAgent: "freshet/test",
+	engine, err := deliver.New(notifytest.Delivering(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard, UserAgent: "freshet/test",
 		Timing: r.timing, Schedule: r.schedule,
-		Targets: map[registry.Way]deliver.Target{registry.Webhook: target}})
+		Targets: map[registry.Way]deliver.Target{registry.Webhook: target}}))
 	if err != nil {
 		r.t.Fatal(err)
 	}

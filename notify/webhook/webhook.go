@@ -78,15 +78,14 @@ const (
 	maxMessage = 256 << 10
 )
 
-// Options holds the dependencies of a Target. All but the last one are required.
+// Options holds the dependencies of a Target. All are required.
 type Options struct {
 	Log    notify.Log
 	Head   func() (registry.Offset, error)
 	Query  func(id string) (registry.Query, error)
 	Caller func(name string) (registry.Caller, error) // without a role if the name has no token any more
 	Format notify.Format
-
-	Now func() time.Time
+	Now    func() time.Time
 }
 
 // A Target decides what webhooks are sent. It implements deliver.Target.
@@ -100,9 +99,6 @@ var _ deliver.Target = (*Target)(nil)
 
 // New returns a Target.
 func New(o Options) *Target {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	if o.Format.MaxChange == 0 || o.Format.MaxChange > maxMessage {
 		o.Format.MaxChange = maxMessage
 	}

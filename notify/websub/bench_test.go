@@ -74,7 +74,7 @@ func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 		tb.Fatal(err)
 	}
 	way := websub.New(websub.Options{
-		Log: c.log, PublicURL: public, Caller: func(name string) (registry.Caller, error) {
+		Log: c.log, PublicURL: public, Now: time.Now, Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		},
 		Query: func(id string) (registry.Query, error) { return registry.Query{ID: id}, nil },
@@ -86,8 +86,8 @@ func newCrowd(tb testing.TB, subscribers, rows int, secret string) *crowd {
 			return deliver.Content{Version: st.Position.String(), Type: "application/sparql-results+json", Body: res.Document()}, nil
 		}},
 	})
-	c.Engine, err = deliver.New(deliver.Options{Store: db.Subscriptions, Waker: c.waker, Guard: guard,
-		Targets: map[registry.Way]deliver.Target{registry.WebSub: way}})
+	c.Engine, err = deliver.New(notifytest.Delivering(deliver.Options{Store: db.Subscriptions, Waker: c.waker, Guard: guard,
+		Targets: map[registry.Way]deliver.Target{registry.WebSub: way}}))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -65,7 +65,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Options are the dependencies and settings of a Hub. All but the last two, Nodes and Calls are required.
+// Options are the dependencies and settings of a Hub. All but Lease are required.
 type Options struct {
 	Log      notify.Log
 	Contents *deliver.Contents // by the path of a topic
@@ -78,13 +78,13 @@ type Options struct {
 	Query     func(id string) (registry.Query, error)
 	PublicURL string // prefix of all topics, without a slash at the end
 	// Nodes returns the prefixes of the topics of all nodes of the cluster, which have the same
-	// content. nil: there are none.
+	// content.
 	Nodes func() []string
-	// Calls reports whether this process calls the callbacks of a host; nil: of all.
+	// Calls reports whether this process calls the callbacks of a host.
 	Calls func(host string) bool
 
 	Lease Lease
-	Now   func() time.Time // nil: time.Now
+	Now   func() time.Time
 }
 
 // Lease bounds the lengths of leases. Zero fields get their defaults.
@@ -136,15 +136,6 @@ func New(o Options) *Hub {
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	const day = 24 * time.Hour
 	o.Lease = Lease{cmp.Or(o.Lease.Min, time.Minute), cmp.Or(o.Lease.Default, 10*day), cmp.Or(o.Lease.Max, 30*day)}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Nodes == nil {
-		o.Nodes = func() []string { return nil }
-	}
-	if o.Calls == nil {
-		o.Calls = func(string) bool { return true }
-	}
 	return &Hub{opts: o}
 }
 

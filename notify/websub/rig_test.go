@@ -159,12 +159,12 @@ func (r *rig) start() {
 			}
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		},
-		Lease: r.setup.lease,
+		Lease: r.setup.lease, Now: time.Now, Nodes: func() []string { return nil }, Calls: func(string) bool { return true },
 	})
-	r.engine, err = deliver.New(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard,
+	r.engine, err = deliver.New(notifytest.Delivering(deliver.Options{Store: r.store, Waker: r.waker, Guard: guard,
 		Targets:   map[registry.Way]deliver.Target{registry.WebSub: r.way},
 		Schedule:  deliver.Schedule{Pauses: r.setup.schedule, Patience: r.setup.patience},
-		UserAgent: "freshet/test", Limits: r.setup.limits, Timing: r.setup.timing, Logger: r.logger()})
+		UserAgent: "freshet/test", Limits: r.setup.limits, Timing: r.setup.timing, Logger: r.logger()}))
 	if err != nil {
 		r.t.Fatal(err)
 	}

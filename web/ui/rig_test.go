@@ -19,6 +19,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/registrytest"
 	"github.com/freshet/freshet/registry/watch"
@@ -138,7 +139,7 @@ func newRig(t *testing.T, tokens ...registry.Token) *rig {
 
 // configOf returns the configuration of a server without alert rules and without other nodes.
 func configOf(tb testing.TB, reg *registry.Registry, gate *web.TokenGate, db *store.DB, daemon *scheduler.Manager) web.Config {
-	letters, err := deliver.New(deliver.Options{Store: db.Subscriptions})
+	letters, err := deliver.New(notifytest.Delivering(deliver.Options{Store: db.Subscriptions}))
 	if err != nil {
 		tb.Fatal(err)
 	}

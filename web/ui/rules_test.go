@@ -7,17 +7,21 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/notify/deliver"
+	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 )
 
 // rules starts the engine of alert rules.
@@ -29,13 +33,17 @@ func (r *rig) rules() *alert.Engine {
 	}
 	e, err := alert.New(alert.Options{Store: r.store.Rules, Queue: r.store.Subscriptions, Log: r.store.History,
 		Past: r.store.History, Waker: r.hub, Guard: guard, Query: r.store.Queries.Query,
+		Now: time.Now, Machine: time.Now, Logger: slog.New(slog.DiscardHandler), Most: 50_000, MostEach: 10_000, Bytes: 32 << 20, Rows: 1000,
+		Receivers: 10, Addresses: 10_000, Lease: func() (uint64, bool) { return 0, true },
+		Names:   func(string, []string) watch.Namer { return watch.Plain },
+		Proved:  func(string, registry.Position) time.Time { return time.Time{} },
 		Resolve: func(c registry.Caller, ref string) (registry.Query, error) { return r.reg.Resolve(c, ref) },
 		Caller:  func(name string) (registry.Caller, error) { return r.gate.Named(name) }})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	d, err := deliver.New(deliver.Options{Store: r.store.Subscriptions, Waker: r.hub, Guard: guard,
-		Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: e}}})
+	d, err := deliver.New(notifytest.Delivering(deliver.Options{Store: r.store.Subscriptions, Waker: r.hub, Guard: guard,
+		Targets: map[registry.Way]deliver.Target{registry.Alerts: alert.Target{Engine: e}}}))
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ type Config struct {
 	// Report sets what this node reports with each heartbeat: Applied, Fenced and Files.
 	Report func(*registry.Node)
 	Logger *slog.Logger
-	// Now reads the clock of the machine, which may be set at any time. nil: time.Now
+	// Now reads the clock of the machine, which may be set at any time.
 	Now func() time.Time
 }
 
@@ -130,9 +130,6 @@ type work struct {
 
 // New returns a keeper. Run makes it join the cluster.
 func New(c Config) *Keeper {
-	if c.Now == nil {
-		c.Now = time.Now
-	}
 	k := &Keeper{conf: c, node: c.Node, ttl: time.Duration(c.Node.TTL), seen: map[string]lastHeartbeat{}, work: map[string]*work{},
 		earliest: map[string]time.Time{}, given: map[string]uint64{}, differs: map[string]string{}}
 	k.node.Session = rand.Text()

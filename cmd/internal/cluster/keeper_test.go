@@ -201,6 +201,7 @@ func (w *town) startIn(dir, name string, gateway bool) {
 	r.db = db
 	r.files.Store(new(" "))
 	r.Keeper = New(Config{
+		Now:    time.Now,
 		Leases: db.Leases, Node: registry.Node{Name: name, Gateway: gateway, TTL: int64(w.ttl)},
 		Keys: func() ([]string, error) { return w.all(db) },
 		Linger: func(key string) time.Duration {
@@ -462,7 +463,7 @@ func TestEditedEndpoint(t *testing.T) {
 // A node whose machine was suspended does not trust leases that have run out meanwhile, although
 // its monotonic clock has not advanced.
 func TestSuspendedMachine(t *testing.T) {
-	k := New(Config{Node: registry.Node{Name: "a", TTL: int64(time.Hour)}})
+	k := New(Config{Node: registry.Node{Name: "a", TTL: int64(time.Hour)}, Now: time.Now})
 	sent := k.now()
 	k.heartbeat.Store(sent)
 	if !k.Valid() {

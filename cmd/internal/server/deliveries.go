@@ -46,8 +46,7 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	if err != nil {
 		return nil, err
 	}
-	var owns func(host string) bool
-	var nodes func() []string
+	owns, nodes := func(string) bool { return true }, func() []string { return nil }
 	if s.member != nil {
 		owns, nodes = s.member.callsHost, s.member.publicURLs
 	}
@@ -114,7 +113,7 @@ func newAlerts(s *Server, labels *watch.Labels) (*alert.Engine, error) {
 		return nil, err
 	}
 	var rules alert.Store = s.Store.Rules
-	var lease func() (uint64, bool)
+	lease := func() (uint64, bool) { return 0, true }
 	if s.member != nil {
 		rules, lease = fencedRules{s.Store.Rules, s.member}, s.member.alerts
 	}
