@@ -26,7 +26,7 @@ type Stats struct {
 	Floor      time.Duration `json:"floor,omitempty"`      // lower bound on its cost learnt from cuts, 0 after a complete execution
 	State      []float64     `json:"state,omitempty"`      // the policy's fold
 	Samples    []Sample      `json:"samples"`              // the last 63 complete executions, oldest first
-	Failures   uint32        `json:"failures,omitempty"`   // executions in a row that were not complete (cut ones do not count)
+	Failures   uint32        `json:"failures,omitempty"`   // failed executions in a row; all that were throttled count as one
 	Cuts       uint32        `json:"cuts,omitempty"`       // whole-budget cuts since the last complete execution
 	Outdated   uint32        `json:"outdated,omitempty"`   // answers since then that were rejected because of their Age
 	Absurd     uint32        `json:"absurd,omitempty"`     // complete answers in a row with an Age that cannot be true, at most doubts
@@ -260,13 +260,14 @@ func (s *Stats) outdated(x Attempt) {
 // fail backs off: the n-th failure in a row leaves the query out until 2^(n−1)
 // slots later, at most 64. A query that the endpoint refuses to execute waits eight
 // times as long, because the same text will be sent again. If the endpoint asks for
-// less load, the query does not back off; the endpoint's health delays it.
+// less load, the query does not back off, now or later; the endpoint's health delays it.
 func (s *Stats) fail(x Attempt) {
-	s.Failures++
 	s.noteIncomplete(x.At)
 	if x.Outcome == registry.Throttled {
+		s.Failures = max(s.Failures, 1)
 		return
 	}
+	s.Failures++
 	wait := uint64(1) << min(s.Failures-1, maxBackoff)
 	if x.Outcome == registry.Rejected {
 		wait *= 8
