@@ -218,7 +218,7 @@ func (j *judge) politeness() {
 		if i > 0 && is.MinGap > 0 && r.begin-ended < is.MinGap-time.Millisecond {
 			j.say(r.begin, "a request begins %s after the end of the one before; min_gap is %s", r.begin-ended, is.MinGap)
 		}
-		if r.begin < quiet-time.Millisecond && r.begin > told+onTheWay && !j.unsettled(told) && told >= j.restored && !j.misdated(told, r.begin) {
+		if r.begin < quiet-time.Millisecond && r.begin > told+onTheWay && !j.unsettled(told) && !j.lost(told) && !j.misdated(told, r.begin) {
 			j.say(r.begin, "a request comes %s before the endpoint wants one", quiet-r.begin)
 		}
 		ended = max(ended, r.end)
@@ -226,6 +226,14 @@ func (j *judge) politeness() {
 			told, quiet = r.end, r.end+r.retry
 		}
 	}
+}
+
+// lost reports whether a server may have forgotten at a start what it was told at a time: it goes on from an older backup, or
+// the disk did not take it.
+func (j *judge) lost(told time.Duration) bool {
+	return told < j.restored || slices.ContainsFunc(j.ends, func(end time.Duration) bool {
+		return told <= end && end < told+2*time.Second && j.broken(told)
+	})
 }
 
 // misdated reports whether a server that started since a time goes by another clock than the one before did then, because it was
@@ -475,6 +483,9 @@ func (j *judge) rests(q int, at time.Duration) bool {
 			live = 1
 		}
 		last = a
+	}
+	if j.restored > 0 && last.at == 0 { // what it learned before the backup is not known
+		live, last.at = longest, j.restored
 	}
 	until := last.at + live*j.Plan.Slot
 	for _, s := range j.Plan.Stops { // no slot is counted while no server runs

@@ -152,22 +152,28 @@ func TestJudgeOfDebt(t *testing.T) {
 
 // A wait that the endpoint asked for holds over a restart, unless the clock was set so shortly before that only the new server goes by it.
 func TestJudgeOfWaits(t *testing.T) {
+	failing := []plan.DiskFault{{Window: plan.Window{From: 129 * time.Second, Until: 135 * time.Second}, Kind: plan.NoSync}}
+	later := []plan.DiskFault{{Window: plan.Window{From: 131 * time.Second, Until: 135 * time.Second}, Kind: plan.NoSync}}
 	for _, c := range []struct {
 		name         string
 		set, restart time.Duration
+		disk         []plan.DiskFault
 		wrong        bool
 	}{
-		{"no restart", time.Minute, 0, true},
-		{"a clock that was believed", time.Second, 131 * time.Second, true},
-		{"a clock that was not", time.Minute, 131 * time.Second, false},
-		{"a clock that is set after the restart", 132 * time.Second, 131 * time.Second, true},
+		{"no restart", time.Minute, 0, nil, true},
+		{"a clock that was believed", time.Second, 131 * time.Second, nil, true},
+		{"a clock that was not", time.Minute, 131 * time.Second, nil, false},
+		{"a clock that is set after the restart", 132 * time.Second, 131 * time.Second, nil, true},
+		{"a disk that fails, and ends the server", time.Second, 131 * time.Second, failing, false},
+		{"a disk that fails later", time.Second, 131 * time.Second, later, true},
+		{"a disk that fails, and no restart", time.Second, 0, failing, true},
 	} {
-		p := &plan.Plan{Settings: plan.Settings{Concurrency: 1}, Steps: []plan.Step{{At: c.set, By: time.Hour}}}
+		p := &plan.Plan{Settings: plan.Settings{Concurrency: 1}, Steps: []plan.Step{{At: c.set, By: time.Hour}}, Disk: c.disk}
 		j := &judge{Run: &Run{Plan: p}, begins: []time.Duration{0}, requests: []*request{
 			{begin: 130 * time.Second, end: 130 * time.Second, fault: plan.Busy, retry: 19 * time.Second},
 			{begin: 140 * time.Second, end: 140 * time.Second}}}
 		if c.restart > 0 {
-			j.begins = append(j.begins, c.restart)
+			j.begins, j.ends = append(j.begins, c.restart), []time.Duration{130 * time.Second}
 		}
 		if j.politeness(); len(j.wrong) > 0 != c.wrong {
 			t.Errorf("%s: %q", c.name, j.wrong)
@@ -247,6 +253,12 @@ func TestJudgeOfQueriesThatRest(t *testing.T) {
 		}
 		if got := j.rests(0, time.Duration(len(c.answers)-1+c.after)*p.Slot); got != c.want {
 			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	for after, want := range map[time.Duration]bool{31: true, 32: false} { // what was learned before a backup is not known
+		j := &judge{Run: &Run{Plan: &plan.Plan{Slot: 10 * time.Second, Settings: plan.Settings{Policy: "ttl"}}}, restored: time.Minute}
+		if got := j.rests(0, time.Minute+after*j.Plan.Slot); got != want {
+			t.Errorf("%d slots after a backup was restored: %v", after, got)
 		}
 	}
 }

@@ -218,6 +218,7 @@ type posted struct {
 	Labels map[string]string `json:"labels"`
 	Starts int64             `json:"starts"`
 	Ends   int64             `json:"ends"`
+	Over   bool              `json:"over"` // it had ended when it came; a clock that is set back later does not matter
 }
 
 // takeAlerts takes alerts as Alertmanager does.
@@ -237,7 +238,7 @@ func (w *world) takeAlerts(i int, _ *http.Request, body []byte) error {
 		if a.Ends.Before(a.Starts.Time) {
 			return fmt.Errorf("the start time must be before the end time")
 		}
-		known[a.Labels["v"]] = posted{a.Labels, a.Starts.UnixNano(), a.Ends.UnixNano()}
+		known[a.Labels["v"]] = posted{a.Labels, a.Starts.UnixNano(), a.Ends.UnixNano(), a.Ends.UnixNano() <= wall()}
 	}
 	return keep(memory, known)
 }
@@ -265,7 +266,7 @@ func (w reader) readAlerts() {
 		known, active := map[string]posted{}, []int{}
 		recall(fmt.Sprint("rule", i), &known)
 		for _, a := range known {
-			if a.Ends > wall() {
+			if !a.Over && a.Ends > wall() {
 				active = append(active, value(a.Labels))
 			}
 		}
