@@ -156,7 +156,7 @@ var showed = map[string]uint64{
 	"no-resume": 4, "event-id": 6, "skip-change": 1, "no-removals": 2, "wall-clock": 2, "new-message": 37, "debt": 51,
 	"keep-fewer": 32, "age-ahead": 23, "past-before": 5, "past-undo": 5, "lost-commit": 1, "failed-sync": 3, "old-epoch": 1,
 	"new-epoch": 4, "half-for": 18, "no-keep": 75, "never-resolved": 18, "clock-back-for": 61, "clock-ahead-for": 2877,
-	"same-firing": 18, "time-id": 36, "short-alert": 18, "future-start": 61, "never-settled": 7, "last-only": 106,
+	"same-firing": 18, "time-id": 36, "short-alert": 12, "future-start": 61, "never-settled": 7, "last-only": 709,
 	"people-early": 106, "late-digest": 95, "websub-failed": 93, "websub-version": 4, "no-retry": 57, "deaf-call": 8,
 	"busy-refuses": 21, "folded-last": 34, "sepa-removed": 3, "compose": 3, "page-skip": 4, "lost-hint": 977, "free-hints": 39,
 	"lost-outcome": 5, "restart-pause": 65, "old-settings": 5, "feed-gap": 10, "feed-chain": 10, "feed-removals": 10,
