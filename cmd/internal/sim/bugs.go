@@ -158,7 +158,7 @@ var showed = map[string]uint64{
 	"new-epoch": 4, "half-for": 18, "no-keep": 75, "never-resolved": 18, "clock-back-for": 61, "clock-ahead-for": 2877,
 	"same-firing": 18, "time-id": 36, "short-alert": 12, "future-start": 61, "never-settled": 7, "last-only": 709,
 	"people-early": 106, "late-digest": 95, "websub-failed": 93, "websub-version": 4, "no-retry": 57, "deaf-call": 8,
-	"busy-refuses": 21, "folded-last": 34, "sepa-removed": 3, "compose": 3, "page-skip": 4, "lost-hint": 977, "free-hints": 39,
+	"busy-refuses": 21, "folded-last": 95, "sepa-removed": 3, "compose": 3, "page-skip": 4, "lost-hint": 977, "free-hints": 39,
 	"lost-outcome": 5, "restart-pause": 65, "old-settings": 5, "feed-gap": 10, "feed-chain": 10, "feed-removals": 10,
 	"feed-position": 8, "feed-lag": 111, "feed-beyond": 10, "any-token": 2, "any-role": 2, "trusts-itself": 11,
 	"takes-lease": 11, "keeps-lease": 165, "resume-next": 24,
