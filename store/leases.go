@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -46,7 +47,47 @@ func FeedLease(feed string) string { return feedPrefix + feed }
 const feedPrefix = "feed/"
 
 // A LeaseStore stores the members of a cluster and their leases.
-type LeaseStore struct{ *boltFile }
+type LeaseStore struct {
+	*boltFile
+	nodes  readBefore[registry.Node]
+	leases readBefore[Lease]
+}
+
+// A readBefore is what a bucket had when it was read last, by key. Nodes read all leases once a second.
+type readBefore[T any] struct {
+	mu    sync.Mutex
+	known map[string]before[T]
+}
+
+type before[T any] struct {
+	value T
+	json  string
+}
+
+// read returns all that a bucket has. It decodes what has changed since it was called last.
+func (r *readBefore[T]) read(tx *bbolt.Tx, bucket []byte, find func(*bbolt.Tx, string) (T, error)) (list []T, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = map[string]before[T]{}
+	}
+	err = tx.Bucket(bucket).ForEach(func(k, v []byte) error {
+		x := r.known[string(k)]
+		if x.json != string(v) {
+			if x.value, err = find(tx, string(k)); err != nil {
+				return err
+			}
+			x.json = string(v)
+			r.known[string(k)] = x
+		}
+		list = append(list, x.value)
+		return nil
+	})
+	if len(r.known) > len(list) { // some are gone
+		r.known = nil
+	}
+	return list, err
+}
 
 // Changed returns a channel that gets a value after nodes or leases have changed. It has room
 // for one value, and one reader.
@@ -56,19 +97,11 @@ func (d *LeaseStore) Changed() <-chan struct{} { return d.leased }
 // order of their keys.
 func (d *LeaseStore) Nodes() (nodes []registry.Node, leases []Lease, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
-		err := tx.Bucket(bNodes).ForEach(func(name, _ []byte) error {
-			n, err := findNode(tx, string(name))
-			nodes = append(nodes, n)
-			return err
-		})
-		if err != nil {
+		if nodes, err = d.nodes.read(tx, bNodes, findNode); err != nil {
 			return err
 		}
-		return tx.Bucket(bLeases).ForEach(func(key, _ []byte) error {
-			l, err := findLease(tx, string(key))
-			leases = append(leases, l)
-			return err
-		})
+		leases, err = d.leases.read(tx, bLeases, findLease)
+		return err
 	})
 	return nodes, leases, err
 }

@@ -129,7 +129,8 @@ func newDB(f *boltFile) *DB {
 	return &DB{
 		boltFile: f, Queries: &QueryStore{f}, Endpoints: &EndpointStore{f}, Profiles: &ProfileStore{f},
 		Rounds: &RoundStore{f}, Catalog: &Catalog{f}, History: &History{boltFile: f, walks: make(chan struct{}, mostWalks)},
-		Ledger: &Ledger{boltFile: f}, Subscriptions: &SubscriptionStore{f}, Rules: &RuleStore{f}, Tokens: &TokenStore{f}, Leases: &LeaseStore{f},
+		Ledger: &Ledger{boltFile: f}, Subscriptions: &SubscriptionStore{f}, Rules: &RuleStore{f}, Tokens: &TokenStore{f},
+		Leases: &LeaseStore{boltFile: f},
 	}
 }
 

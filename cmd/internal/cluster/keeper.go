@@ -111,6 +111,8 @@ type Keeper struct {
 	given    map[string]uint64    // tokens of leases that may be given back at any time
 	proposed chan struct{}        // closed when the last proposal is settled; nil if there is none
 	differs  map[string]string    // by node: what was logged about its settings
+	owners   map[string]string    // by key: its owner among workers, if that was asked for
+	workers  []string             // of the last turn
 	lapsed   bool                 // Valid was false at the last turn
 	patient  time.Time            // until then the silence of other nodes does not count
 }
@@ -208,13 +210,15 @@ func (k *Keeper) Run(ctx context.Context) error {
 	go func() { beats <- k.live(beating) }()
 	timer := time.NewTicker(k.ttl / 20)
 	defer timer.Stop()
-	for {
-		if err := k.turn(ctx); err != nil {
+	for changed := true; ; {
+		if err := k.turn(ctx, changed); err != nil {
 			k.conf.Logger.Warn("the leases cannot be read", "error", err)
 		}
+		changed = false
 		select {
 		case <-timer.C:
 		case <-k.conf.Leases.Changed():
+			changed = true
 		case err := <-beats:
 			stop()
 			k.leave()
@@ -270,8 +274,8 @@ func (k *Keeper) report() registry.Node {
 	return n
 }
 
-// turn compares what this node has with what it should have.
-func (k *Keeper) turn(ctx context.Context) error {
+// turn compares what this node has with what it should have. changed is whether nodes or leases have changed.
+func (k *Keeper) turn(ctx context.Context, changed bool) error {
 	if !k.Valid() {
 		for _, w := range k.work {
 			w.cancel()
@@ -291,14 +295,20 @@ func (k *Keeper) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.compare(nodes, now)
-	v := view{nodes: nodes, of: map[string]store.Lease{}, wanted: map[string]bool{}, workers: k.workers(nodes, now), now: now}
+	if changed {
+		k.compare(nodes, now)
+	}
+	v := view{nodes: nodes, of: map[string]store.Lease{}, wanted: map[string]bool{}, now: now}
 	for _, l := range leases {
 		v.of[l.Key] = l
 	}
 	for _, key := range keys {
 		v.wanted[key] = true
 	}
+	if workers := k.owning(nodes, now); !slices.Equal(workers, k.workers) {
+		k.workers, k.owners = workers, map[string]string{}
+	}
+	maps.DeleteFunc(k.owners, func(key, _ string) bool { return !v.wanted[key] })
 	k.forget()
 	for key, w := range k.work { // of keys that are gone, too
 		if v.of[key].Token != w.hold.Token || !v.wanted[key] {
@@ -317,13 +327,12 @@ func (k *Keeper) turn(ctx context.Context) error {
 
 // A view is what a turn sees, and what it proposes.
 type view struct {
-	nodes   []registry.Node
-	of      map[string]store.Lease // by key
-	wanted  map[string]bool        // keys
-	workers []string
-	now     time.Time
-	claims  []store.Claim
-	free    []store.Lease
+	nodes  []registry.Node
+	of     map[string]store.Lease // by key
+	wanted map[string]bool        // keys
+	now    time.Time
+	claims []store.Claim
+	free   []store.Lease
 }
 
 func (k *Keeper) claims(v *view, l store.Lease) {
@@ -343,14 +352,14 @@ func (k *Keeper) unwanted(v *view, l store.Lease) {
 		if k.idle(v, l.Key) {
 			v.free = append(v.free, l)
 		}
-	case Owner(l.Key, v.workers) == k.node.Name && k.gone(l, v.nodes, v.now.Add(-l.Linger)):
+	case k.owner(l.Key) == k.node.Name && k.gone(l, v.nodes, v.now.Add(-l.Linger)):
 		k.claims(v, l)
 	}
 }
 
 // decide begins or ends the work of a key, or proposes to take or to give back its lease.
 func (k *Keeper) decide(ctx context.Context, v *view, key string) {
-	l, best := v.of[key], Owner(key, v.workers)
+	l, best := v.of[key], k.owner(key)
 	l.Key = key
 	switch {
 	case l.Session == k.node.Session && k.given[key] == l.Token: // the outcome is not known yet
@@ -370,7 +379,7 @@ func (k *Keeper) decide(ctx context.Context, v *view, key string) {
 		if best == k.node.Name {
 			v.claims = append(v.claims, store.Claim{Key: key, Token: l.Token})
 		}
-	case k.gone(l, v.nodes, v.now) && (best == k.node.Name || best == l.Node && k.next(key, best, v.workers) == k.node.Name):
+	case k.gone(l, v.nodes, v.now) && (best == k.node.Name || best == l.Node && k.next(key, best) == k.node.Name):
 		k.claims(v, l)
 	}
 }
@@ -443,12 +452,22 @@ func (k *Keeper) gone(l store.Lease, nodes []registry.Node, now time.Time) bool 
 }
 
 // next returns the node that should have the lease of a key if another one did not exist.
-func (k *Keeper) next(key, best string, workers []string) string {
-	return Owner(key, slices.DeleteFunc(slices.Clone(workers), func(n string) bool { return n == best }))
+func (k *Keeper) next(key, best string) string {
+	return Owner(key, slices.DeleteFunc(slices.Clone(k.workers), func(n string) bool { return n == best }))
 }
 
-// workers returns the names of the nodes that may own something.
-func (k *Keeper) workers(nodes []registry.Node, now time.Time) (names []string) {
+// owner returns the node that should have the lease of a key.
+func (k *Keeper) owner(key string) string {
+	best, ok := k.owners[key]
+	if !ok {
+		best = Owner(key, k.workers)
+		k.owners[key] = best
+	}
+	return best
+}
+
+// owning returns the names of the nodes that may own something.
+func (k *Keeper) owning(nodes []registry.Node, now time.Time) (names []string) {
 	for _, n := range nodes {
 		if !n.Gateway && !n.Drains && k.lives(n, now) {
 			names = append(names, n.Name)

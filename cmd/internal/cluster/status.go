@@ -88,7 +88,7 @@ func (k *Keeper) Has(key string) (n registry.Node, mine bool) {
 // HasWorker reports whether there is a node that may own something.
 func (k *Keeper) HasWorker() bool {
 	nodes, _, now, err := k.look()
-	return err != nil || len(k.workers(nodes, now)) > 0
+	return err != nil || len(k.owning(nodes, now)) > 0
 }
 
 // Lives reports whether a node is a member that sends heartbeats. A node that this one has
