@@ -294,7 +294,8 @@ func (j *judge) budget() {
 	}
 }
 
-// repays checks that no request begins in a slot whose budget, less the debt of the slots before, is used up.
+// repays checks that no request begins in a slot whose budget, less what it repays of the debt of the slots before, is used up. A
+// slot repays half of its budget at most.
 func (j *judge) repays(slot int, debt time.Duration, is plan.Settings) {
 	from := time.Duration(slot) * j.Plan.Slot
 	killed := func(at time.Duration) bool {
@@ -305,21 +306,36 @@ func (j *judge) repays(slot int, debt time.Duration, is plan.Settings) {
 	if debt < 20*slack || len(j.Plan.Edits) > 0 || slices.ContainsFunc(j.kills, killed) {
 		return // a server that was killed does not know what its last requests took
 	}
+	left := is.Budget - min(debt, is.Budget/2)
+	share := left / 2     // for the first executions of queries; what they take beyond it is borrowed from later slots
 	var before []*request // of the slot
 	for _, r := range j.requests {
 		if int((r.begin+time.Millisecond)/j.Plan.Slot) != slot {
 			continue
 		}
-		used := time.Duration(0)
+		var used, first time.Duration
 		for _, o := range before {
-			used += min(o.end, r.begin) - o.begin
+			took := min(o.end, r.begin) - o.begin
+			used += took
+			if j.first(o) {
+				first += took
+			}
 		}
-		if used+debt > is.Budget+10*slack {
-			j.say(r.begin, "a request begins after %s of a slot whose budget is %s, with a debt of %s", used, is.Budget, debt)
+		if used -= max(0, first-share); used > left+10*slack {
+			j.say(r.begin, "a request begins after %s of a slot that has %s, as the debt is %s", used, left, debt)
 			return
 		}
 		before = append(before, r)
 	}
+}
+
+// first reports whether a request is about a query that had no complete answer before.
+func (j *judge) first(r *request) bool {
+	return slices.ContainsFunc(r.members, func(q int) bool {
+		return !slices.ContainsFunc(j.requests, func(o *request) bool {
+			return o.end <= r.begin && o.complete() && slices.Contains(o.members, q)
+		})
+	})
 }
 
 // An answer is one that a query got, alone or with others.
@@ -336,12 +352,22 @@ func (j *judge) answers(q int) (list []answer) {
 		if k < 0 || !r.complete() || r.begin < j.restored {
 			continue
 		}
-		must := len(r.members) == 1 && !r.closed && r.end-r.begin < j.in(r.begin).Timeout-slack && !j.broken(r.end) && !j.unsettled(r.end) &&
+		must := len(r.members) == 1 && !r.closed && r.end-r.begin < j.in(r.begin).Timeout-slack &&
+			!j.again(r) && !j.broken(r.end) && !j.unsettled(r.end) &&
 			!slices.ContainsFunc(j.ends, func(end time.Duration) bool { return r.end <= end && end < r.end+2*time.Second })
 		list = append(list, answer{r.end, r.rows[k], must})
 	}
 	slices.SortStableFunc(list, func(a, b answer) int { return int(a.at - b.at) })
 	return list
+}
+
+// again reports whether a request may repeat one that was cut off. Both together may take all of the time that they were given, so
+// that there is none left to record the answer.
+func (j *judge) again(r *request) bool {
+	return slices.ContainsFunc(j.requests, func(o *request) bool {
+		return o.node == r.node && !o.complete() && slices.Equal(o.members, r.members) && o.end <= r.begin &&
+			r.begin < o.end+j.in(o.end).MinGap+slack
+	})
 }
 
 // truth checks that the history of a query is what its answers were, no more and no less.
@@ -449,25 +475,27 @@ func (j *judge) clocks(at time.Duration) (list []time.Duration) {
 
 // starves reports whether a query was not asked for a minute under a policy that may prefer
 // others for ever, in slots that were full: requests and the gaps between them took four fifths of the
-// budget and more, or as much as leaves no room for the query.
+// budget and more, or as much as leaves no room for what the query took once.
 func (j *judge) starves(q int, at time.Duration) bool {
 	const lately = time.Minute
 	is := j.in(at)
 	if !slices.Contains([]string{"dj", "cr", "sjf", "ljf", "mrsf:p", "sedf:p", "medf:np"}, is.Policy) {
 		return false
 	}
-	used := time.Duration(0)
+	used, took := time.Duration(0), j.Plan.Queries[q].Cost
 	for _, r := range j.requests {
-		if r.begin < at-lately {
-			continue
-		}
-		if slices.Contains(r.members, q) {
+		asks := slices.Contains(r.members, q)
+		switch {
+		case r.begin >= at-lately && asks:
 			return false
+		case r.begin >= at-lately:
+			used += r.end - r.begin
+		case asks:
+			took = max(took, r.end-r.begin)
 		}
-		used += r.end - r.begin
 	}
 	slots := lately / j.Plan.Slot
-	return used/slots >= min(is.Budget*4/5, is.Budget-j.Plan.Queries[q].Cost)
+	return used/slots >= min(is.Budget*4/5, is.Budget-took)
 }
 
 // rests reports whether the policy ttl does not ask for a query yet, since answers that brought no change have doubled its

@@ -123,24 +123,48 @@ func TestJudgeOfClosedConnections(t *testing.T) {
 	}
 }
 
+// An answer may be lost that came after one that was cut off, because both may have taken all of the time that there was.
+func TestJudgeOfRepeatedRequests(t *testing.T) {
+	for pause, wrong := range map[time.Duration]bool{0: false, 10 * time.Second: true} {
+		r := quiet()
+		r.Plan.Queries[0].Updates = r.Plan.Queries[0].Updates[:1]
+		r.Events = slices.DeleteFunc(r.Events, func(e plan.Event) bool { return e.Seq == 2 })
+		i := slices.IndexFunc(r.Events, func(e plan.Event) bool { return e.Kind == plan.Ask && e.N == 2 })
+		asked := plan.Event{At: r.Events[i].At - pause - time.Millisecond, Kind: plan.Ask, N: 9, Members: []int{0}}
+		cut := plan.Event{At: r.Events[i].At - pause, Kind: plan.Answer, N: 9, Members: []int{0}, Text: plan.Cut}
+		r.Events = slices.Insert(r.Events, i, asked, cut)
+		n := slices.IndexFunc(r.Events, func(e plan.Event) bool { return e.Kind == plan.Now })
+		r.Events[n].Rows = [][]int{{1}}
+		r.Plan.MinGap = 0
+		if found := Judge(r); len(found) > 0 != wrong {
+			t.Errorf("after %s: %q", pause, found)
+		}
+	}
+}
+
 // After a slot that took too long the next ones take less, by what was answered when a request begins.
 func TestJudgeOfDebt(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		begins, lasted time.Duration // of a request of the next slot, and of the one before it
 		killed         time.Duration // the server was
+		members        []int         // of the one before it: the first execution of a query borrows
 		wrong          bool
 	}{
-		{"it is repaid", 400 * time.Millisecond, 400 * time.Millisecond, 0, false},
-		{"it is not", 1100 * time.Millisecond, time.Second, 0, true},
-		{"two requests begin together", 0, time.Second, 0, false},
-		{"the server was killed at once", 1100 * time.Millisecond, time.Second, 4 * time.Second, false},
-		{"the server was killed later", 1100 * time.Millisecond, time.Second, 9 * time.Second, true},
+		{"it is repaid", 400 * time.Millisecond, 400 * time.Millisecond, 0, nil, false},
+		{"it is not", 1300 * time.Millisecond, 1200 * time.Millisecond, 0, nil, true},
+		{"half of the budget is there", 900 * time.Millisecond, 900 * time.Millisecond, 0, nil, false},
+		{"two requests begin together", 0, time.Second, 0, nil, false},
+		{"the server was killed at once", 1300 * time.Millisecond, 1200 * time.Millisecond, 4 * time.Second, nil, false},
+		{"the server was killed later", 1300 * time.Millisecond, 1200 * time.Millisecond, 9 * time.Second, nil, true},
+		{"a query is executed for the first time", 1300 * time.Millisecond, 1200 * time.Millisecond, 0, []int{1}, false},
+		{"a query is executed again", 1300 * time.Millisecond, 1200 * time.Millisecond, 0, []int{0}, true},
 	} {
 		p := &plan.Plan{Span: time.Minute, Slot: 10 * time.Second,
 			Settings: plan.Settings{Rule: "debt", Budget: 2 * time.Second, Timeout: 2 * time.Second}}
-		j := &judge{Run: &Run{Plan: p}, begins: []time.Duration{0}, requests: []*request{{end: 3200 * time.Millisecond},
-			{begin: p.Slot, end: p.Slot + c.lasted}, {begin: p.Slot + c.begins, end: p.Slot + c.begins}}}
+		j := &judge{Run: &Run{Plan: p}, begins: []time.Duration{0}, requests: []*request{
+			{end: 3200 * time.Millisecond, members: []int{0}, rows: [][]int{{1}}},
+			{begin: p.Slot, end: p.Slot + c.lasted, members: c.members}, {begin: p.Slot + c.begins, end: p.Slot + c.begins}}}
 		if c.killed > 0 {
 			j.kills = append(j.kills, c.killed)
 		}
@@ -204,14 +228,16 @@ func TestJudgeOfStarvedQueries(t *testing.T) {
 		policy string
 		busy   time.Duration // of each slot
 		asked  time.Duration // when the query was asked last
+		took   time.Duration // that time
 		want   bool
 	}{
-		{"dj", 500 * time.Millisecond, time.Minute, true},
-		{"dj", 370 * time.Millisecond, time.Minute, true},
-		{"dj", 300 * time.Millisecond, time.Minute, false},
-		{"dj", 500 * time.Millisecond, at - time.Second, false},
-		{"rr", 500 * time.Millisecond, time.Minute, false},
-		{"hybrid", 500 * time.Millisecond, time.Minute, false},
+		{"dj", 500 * time.Millisecond, time.Minute, 0, true},
+		{"dj", 370 * time.Millisecond, time.Minute, 0, true},
+		{"dj", 300 * time.Millisecond, time.Minute, 0, false},
+		{"dj", 300 * time.Millisecond, time.Minute, 210 * time.Millisecond, true},
+		{"dj", 500 * time.Millisecond, at - time.Second, 0, false},
+		{"rr", 500 * time.Millisecond, time.Minute, 0, false},
+		{"hybrid", 500 * time.Millisecond, time.Minute, 0, false},
 	} {
 		p := &plan.Plan{Slot: 2 * time.Second, Settings: plan.Settings{Policy: c.policy, Budget: 500 * time.Millisecond},
 			Queries: []plan.Query{{Cost: 140 * time.Millisecond}, {Cost: time.Millisecond}}}
@@ -219,7 +245,7 @@ func TestJudgeOfStarvedQueries(t *testing.T) {
 		for begin := time.Duration(0); begin < at; begin += p.Slot {
 			j.requests = append(j.requests, &request{begin: begin, end: begin + c.busy, members: []int{1}})
 		}
-		j.requests = append(j.requests, &request{begin: c.asked, end: c.asked + time.Second, members: []int{0}})
+		j.requests = append(j.requests, &request{begin: c.asked, end: c.asked + c.took, members: []int{0}})
 		if got := j.starves(0, at); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}

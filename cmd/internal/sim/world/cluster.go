@@ -68,6 +68,8 @@ func (w cluster) node(ctx context.Context, i int) {
 		}
 		if err == nil && here.Err() == nil {
 			err = errors.New("it ended by itself")
+		} else if here.Err() != nil && errors.Is(err, context.Canceled) {
+			err = nil // it was still starting
 		}
 		leave()
 		if err != nil {
@@ -115,6 +117,7 @@ func (w cluster) runNode(ctx context.Context, i int) error {
 		c.Cluster.API[fmt.Sprint("n", k)] = "http://" + inner(k)
 	}
 	j := &link{Journal: w.journal.Open(), off: func() bool { return w.Out(i, plan.Off, w.now()) || w.Out(i, plan.Dead, w.now()) }}
+	j.ends, j.end = context.WithCancel(context.Background())
 	defer j.Close()
 	log := newLog().With("node", i)
 	s, err := newOn(ctx, c, log, j, clock.New(func() time.Time { return time.Now().Add(-w.Behind[i]) }, clock.Patience, log))
@@ -144,6 +147,8 @@ func (w cluster) link(i int) http.Handler {
 type link struct {
 	journal.Journal
 	off  func() bool
+	ends context.Context // when it is closed
+	end  func()
 	head journal.Position // the last one that was seen
 	seen time.Time
 }
@@ -154,10 +159,18 @@ func (j *link) on(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-j.ends.Done():
+			return journal.ErrClosed
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	return nil
+}
+
+// Close implements journal.Journal. It ends what waits for the link.
+func (j *link) Close() error {
+	j.end()
+	return j.Journal.Close()
 }
 
 // Append implements journal.Journal. Of the commands that are sent while the link breaks, some arrive.
