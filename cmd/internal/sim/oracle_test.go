@@ -221,6 +221,27 @@ func TestJudgeOfLeases(t *testing.T) {
 	}
 }
 
+// A node that starts may end when it has been cut off from the journal for a minute.
+func TestJudgeOfNodesThatAreAlone(t *testing.T) {
+	p := &plan.Plan{Outages: []plan.Outage{{Window: plan.Window{From: 10 * time.Second, Until: 80 * time.Second}, Node: 1, Kind: plan.Off}}}
+	for _, c := range []struct {
+		node int
+		at   time.Duration
+		text string
+		want bool
+	}{
+		{1, 75 * time.Second, "nothing came from it in 1m5s", true},
+		{1, 75 * time.Second, "it ended by itself", false},
+		{1, 65 * time.Second, "nothing came from it in 1m5s", false},
+		{0, 75 * time.Second, "nothing came from it in 1m5s", false},
+	} {
+		j := &judge{Run: &Run{Plan: p}}
+		if got := j.alone(&plan.Event{Kind: plan.Failed, N: c.node, At: c.at, Text: c.text}); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // A policy may prefer other queries for ever as long as they fill the slots.
 func TestJudgeOfStarvedQueries(t *testing.T) {
 	const at = 10 * time.Minute

@@ -73,7 +73,7 @@ func (w cluster) node(ctx context.Context, i int) {
 		}
 		leave()
 		if err != nil {
-			w.write(plan.Event{Kind: plan.Failed, Text: fmt.Sprintf("node %d: %v", i, err)})
+			w.write(plan.Event{Kind: plan.Failed, N: i, Text: fmt.Sprintf("node %d: %v", i, err)})
 			w.until(ctx, w.now()+5*time.Second)
 		} else {
 			w.write(plan.Event{Kind: plan.Left, N: i})
