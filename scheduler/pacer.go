@@ -302,8 +302,9 @@ func (p *pacer) wakeTime(next time.Time) (until time.Time, expire bool) {
 	if at.IsZero() {
 		return next, false
 	}
-	at = at.Add(expiryPause)
-	if soon := p.clock.Now().Add(expiryRetry); p.halted != nil && at.Before(soon) {
+	now := p.clock.Now()
+	at = shown(at, now).Add(expiryPause)
+	if soon := now.Add(expiryRetry); p.halted != nil && at.Before(soon) {
 		at = soon
 	}
 	if !next.IsZero() && next.Before(at.Add(expiryWait)) {

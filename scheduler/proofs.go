@@ -239,11 +239,17 @@ func (p *pacer) armedTime(until time.Time) time.Time {
 			at = poll
 		}
 	}
-	if at.IsZero() || until.IsZero() || !at.Before(until) || p.halted != nil || p.set.endpoint.Pause != nil {
+	if at.IsZero() || until.IsZero() || p.halted != nil || p.set.endpoint.Pause != nil {
+		return time.Time{}
+	}
+	if at = shown(at, now); !at.Before(until) {
 		return time.Time{}
 	}
 	return at
 }
+
+// shown returns what the clock will show at a time, which it may have been set since to another one. Grid times are what it shows.
+func shown(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 
 // followFeed reads the news, and marks the queries that are to be asked because of events. While
 // events wait for the endpoint's position, it is asked for, and the next slot pays.

@@ -3,11 +3,14 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock"
+	"github.com/freshet/freshet/registry/clock/clocktest"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -66,15 +69,15 @@ func TestSlotsFollowTheClock(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				e := endpoint(tc.slot, time.Minute, "rr")
 				e.Blackout = tc.blackout
-				w, clock := newWorld(t, e, same(t, time.Second)), new(wall)
+				w, shown := newWorld(t, e, same(t, time.Second)), new(wall)
 				var err error
-				if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: w.ledger, Executor: w.service, Clock: clock}); err != nil {
+				if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: w.ledger, Executor: w.service, Clock: shown}); err != nil {
 					t.Fatal(err)
 				}
 				w.register("a")
 				w.run()
 				until(tc.at)
-				clock.set(tc.by)
+				shown.set(tc.by)
 				until(tc.until)
 				w.stop()
 				var starts []string
@@ -87,6 +90,44 @@ func TestSlotsFollowTheClock(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Slots go on when the clock has been set forward, although a query is to be asked again minutes after a hint.
+func TestSlotsGoOnAfterHints(t *testing.T) {
+	var m clocktest.Machine
+	e := endpoint("@every 1s", time.Second, "rr")
+	e.Lag = registry.Duration(2 * time.Hour)
+	w := newWorld(t, e, same(t, time.Millisecond))
+	config := scheduler.Config{Endpoint: w.as, Ledger: w.ledger, Executor: w.service,
+		Clock: clock.New(m.Now, 100*time.Millisecond, slog.New(slog.DiscardHandler))}
+	var err error
+	if w.loop, err = scheduler.NewLoop(config); err != nil {
+		t.Fatal(err)
+	}
+	w.register("a", about("http://x/a"))
+	began := time.Now()
+	w.run()
+	defer w.stop()
+	slots := func(after time.Time, n int) {
+		t.Helper()
+		for time.Since(began) < 30*time.Second {
+			late := 0
+			for _, s := range w.slots() {
+				if s.Started.After(after) {
+					late++
+				}
+			}
+			if late >= n {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Fatalf("%d slots after %s: %+v", n, after, w.slots())
+	}
+	slots(began.Add(-time.Hour), 1)
+	w.hint(touched("http://x/a"))
+	m.Set(40 * 24 * time.Hour)
+	slots(began.Round(0).AddDate(0, 0, 39), 3)
 }
 
 // When the clock is set back, the last execution appears to be in the future, also
@@ -107,10 +148,10 @@ func setBack(t *testing.T, restart bool) {
 				if name == "max_staleness" { // which matters where a policy leaves queries out
 					e.Policy = "ttl:max=32"
 				}
-				w, clock := newWorld(t, e, same(t, time.Second)), new(wall)
+				w, shown := newWorld(t, e, same(t, time.Second)), new(wall)
 				open := func() {
 					var err error
-					if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: w.ledger, Executor: w.service, Clock: clock}); err != nil {
+					if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: w.ledger, Executor: w.service, Clock: shown}); err != nil {
 						t.Fatal(err)
 					}
 					w.run()
@@ -122,7 +163,7 @@ func setBack(t *testing.T, restart bool) {
 					w.stop()
 				}
 				before := w.service.ran(q.ID)
-				clock.set(-1000 * time.Hour)
+				shown.set(-1000 * time.Hour)
 				if restart {
 					open()
 				}
