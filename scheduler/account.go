@@ -9,7 +9,49 @@ type account struct {
 	reserved time.Duration // for those in progress
 	ended    time.Time     // end of the last execution, those of slots included
 	over     bool          // no more executions
+
+	pays   uint64        // the number of the slot that pays for what begins now
+	beside time.Duration // of charge and reserved: for trial runs and positions
+	lent   time.Duration // what the ledger knows of beside, and may be used before it is written again
 }
+
+// besideShare is the part of a budget that the ledger lends beyond what is asked for, so that not every position that is
+// asked for waits for a commit.
+const besideShare = 8
+
+// A Beside is what trial runs and positions may have used for which a slot is to pay.
+type Beside struct {
+	Slot    uint64  `json:"slot"`
+	Seconds float64 `json:"seconds"`
+}
+
+// lend reserves a time for a trial run or a position. It returns what the ledger has to know before, nil if it knows enough.
+func (a *account) lend(limit, budget time.Duration) *Beside {
+	a.reserved += limit
+	if a.beside += limit; a.beside <= a.lent {
+		return nil
+	}
+	a.lent = max(a.beside, min(a.beside+budget/besideShare, budget))
+	return &Beside{a.pays, a.lent.Seconds()}
+}
+
+// used replaces what was lent by what was used.
+func (a *account) used(lent, used time.Duration) {
+	a.settle(lent, used)
+	a.beside += used - lent
+}
+
+// rest returns what the ledger has to know in the end, nil if it knows it.
+func (a *account) rest() *Beside {
+	if a.lent == a.beside {
+		return nil
+	}
+	a.lent = a.beside
+	return &Beside{a.pays, a.lent.Seconds()}
+}
+
+// begin is called when a slot begins and has been charged.
+func (a *account) begin(slot uint64) { a.pays, a.beside, a.lent = slot+1, a.reserved, 0 }
 
 // left returns what the next slot can still pay. unowed is the part of its budget that
 // repays no debt.

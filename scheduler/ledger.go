@@ -84,6 +84,7 @@ type News struct {
 	// event reached after that revision.
 	Touched map[string]proof.Touch
 	Proof   proof.Endpoint // last recorded, zero if nothing is
+	Beside  Beside         // last recorded, zero if nothing is
 
 	// Profiles holds all profiles of the endpoint with their open rounds, if one was
 	// added, edited or removed after that revision. Reprofiled is then true, and
@@ -107,6 +108,7 @@ type Batch struct {
 	Health   *registry.Health // nil: unchanged
 	Policy   *PolicyState     // nil: unchanged
 	Proof    *proof.Endpoint  // nil: unchanged
+	Beside   *Beside          // nil: unchanged
 	// Cohorts each replace the previous state of their key. The states of
 	// DroppedCohorts, which are keys, are deleted.
 	Cohorts        []cohort.State

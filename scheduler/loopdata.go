@@ -141,6 +141,12 @@ func (l *loopData) resume(news News, now time.Time) {
 	if l.last.Early {
 		charge += exactly(l.last.Used)
 	}
+	l.account.pays = news.Last.Number + 1
+	if b := news.Beside; b.Slot >= l.account.pays {
+		l.account.beside = exactly(b.Seconds)
+		l.account.lent = l.account.beside
+		charge += l.account.beside
+	}
 	l.account.charge = max(l.account.charge, charge)
 	l.planner.Recall(news.Cohorts)
 	l.planner.Resume(news.Last.Number+1, news.Last.Owes(), news.Policy.Policy, news.Policy.State)

@@ -81,6 +81,7 @@ func openSlot(ctx context.Context, l *loopData, onTick bool) (*runner, error) {
 	r.budget = l.planner.Begin(now, plan.Terms{Lead: lead, Width: e.Concurrency, Timeout: time.Duration(e.Timeout),
 		Charged: l.account.charge, Merging: l.merges()})
 	l.account.charge -= r.budget.Totals().Charged
+	l.account.begin(r.slot.Number)
 	r.checkHealth(now)
 	r.slot.Proved = l.planner.Proofs().Proved()
 	if r.stopped == "" {

@@ -48,9 +48,10 @@ func (t *trials) runWithin(ctx context.Context, q *registry.Query, most time.Dur
 	}
 	limit := t.account.left(t.planner.Unowed())
 	limit = min(limit, time.Duration(t.set.endpoint.Timeout), most)
-	x := t.executor
+	x, name := t.executor, t.set.endpoint.Name
+	var b Batch
 	if limit > 0 {
-		t.account.reserved += limit
+		b = Batch{Space: t.space, Beside: t.account.lend(limit, time.Duration(t.set.endpoint.Budget))}
 		t.running.Add(1)
 		defer t.running.Done()
 	}
@@ -58,13 +59,22 @@ func (t *trials) runWithin(ctx context.Context, q *registry.Query, most time.Dur
 	if limit <= 0 {
 		return Answer{}, ErrCharged
 	}
-	a := t.execute(ctx, x, q, limit)
+	a := Answer{}
+	err := t.record(name, b)
+	if err == nil {
+		a = t.execute(ctx, x, q, limit)
+	}
 	t.mu.Lock()
-	t.account.settle(limit, min(a.Elapsed, limit))
+	t.account.used(limit, min(a.Elapsed, limit))
+	if err != nil {
+		t.account.lent = 0 // the next one tries again
+		t.mu.Unlock()
+		return a, err
+	}
 	t.account.ended = t.clock.Now()
 	over := t.account.over
 	t.mu.Unlock()
-	err := recordHealth(t.loopData, false)
+	err = recordHealth(t.loopData, false)
 	if errors.Is(err, ErrFenced) {
 		return Answer{}, ErrStopped
 	}
@@ -96,6 +106,21 @@ func (t *trials) execute(ctx context.Context, x Executor, q *registry.Query, lim
 	return x.Execute(ctx, q, Memory{}, limit)
 }
 
+// record records what is lent, if anything. A store that takes no writes for now knows nothing of it.
+func (t *trials) record(endpoint string, b Batch) error {
+	if b.Beside == nil {
+		return nil
+	}
+	_, err := t.ledger.Record(endpoint, b)
+	switch {
+	case errors.Is(err, ErrFenced):
+		return ErrStopped
+	case err != nil && !errors.Is(err, registry.ErrReadOnly):
+		return fmt.Errorf("record a trial run at %s: %w", endpoint, err)
+	}
+	return nil
+}
+
 // stop prevents further trial runs and cuts the running ones.
 func (t *trials) stop() {
 	t.mu.Lock()
@@ -103,4 +128,10 @@ func (t *trials) stop() {
 	t.mu.Unlock()
 	close(t.finished)
 	t.running.Wait()
+	t.mu.Lock()
+	b, name := Batch{Space: t.space, Beside: t.account.rest()}, t.set.endpoint.Name
+	t.mu.Unlock()
+	if err := t.record(name, b); err != nil {
+		t.log.Debug("what trial runs used was not recorded", "error", err)
+	}
 }

@@ -38,6 +38,65 @@ func TestTrialInBlackout(t *testing.T) {
 	})
 }
 
+// What trial runs use survives the end of the process: the ledger knows at least as much as the endpoint has seen, exactly as much
+// after an orderly end, and a new process charges the next slot with it, once.
+func TestTrialRunsAreKept(t *testing.T) {
+	for _, killed := range []bool{true, false} {
+		bubble.Test(t, func(t *testing.T) {
+			e := endpoint("@every 1m", 30*time.Second, "rr")
+			w := newWorld(t, e, same(t, 2*time.Second))
+			w.register("a")
+			w.run()
+			recorded := func() scheduler.Beside {
+				n, err := w.ledger.Since(city, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n.Beside
+			}
+			until(70 * time.Second)
+			q := schedulertest.Query(city, "trial")
+			for i := range 3 {
+				ended := make(chan error, 1)
+				go func() {
+					_, err := w.loop.Trial(t.Context(), &q)
+					ended <- err
+				}()
+				synctest.Wait()
+				if b := recorded(); b.Seconds < float64(2*i+2) || b.Slot != 3 {
+					t.Errorf("in trial run %d the ledger knows %+v", i+1, b)
+				}
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}
+			b := recorded()
+			w.stop()
+			if killed {
+				if _, err := w.ledger.Record(city, scheduler.Batch{Beside: &b}); err != nil {
+					t.Fatal(err)
+				}
+			} else if b = recorded(); b.Seconds != 6 {
+				t.Errorf("after an orderly end the ledger knows %+v", b)
+			}
+			w.open(e)
+			w.run()
+			until(150 * time.Second)
+			if s := w.slots(); s[len(s)-1].Charged != b.Seconds {
+				t.Errorf("killed: %v: the next slot is charged %g s; %+v was recorded", killed, s[len(s)-1].Charged, b)
+			}
+			w.stop()
+			w.open(e)
+			w.run()
+			until(210 * time.Second)
+			if s := w.slots(); s[len(s)-1].Charged != 0 {
+				t.Errorf("killed: %v: the slot after it is charged %g s", killed, s[len(s)-1].Charged)
+			}
+			w.stop()
+		})
+	}
+}
+
 // A tick reports an error if the loop ended before anything in its slot ran.
 func TestTickThatNeverRan(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -19,12 +19,13 @@ import (
 
 // A batchRest is the part of a batch that is stored as JSON.
 type batchRest struct {
-	Slot    *scheduler.Slot  `json:"slot,omitempty"`
-	Health  *registry.Health `json:"health,omitempty"`
-	Cohorts []cohort.State   `json:"cohorts,omitempty"`
-	Rounds  []registry.Round `json:"rounds,omitempty"`
-	Models  []rounds.Model   `json:"models,omitempty"`
-	Proof   *proof.Endpoint  `json:"proof,omitempty"`
+	Slot    *scheduler.Slot   `json:"slot,omitempty"`
+	Health  *registry.Health  `json:"health,omitempty"`
+	Cohorts []cohort.State    `json:"cohorts,omitempty"`
+	Rounds  []registry.Round  `json:"rounds,omitempty"`
+	Models  []rounds.Model    `json:"models,omitempty"`
+	Proof   *proof.Endpoint   `json:"proof,omitempty"`
+	Beside  *scheduler.Beside `json:"beside,omitempty"`
 	// Edits are those of the outcomes, by query.
 	Edits map[string][]registry.DataEdit `json:"edits,omitempty"`
 	Aging time.Time                      `json:"aging,omitzero"`
@@ -54,7 +55,7 @@ func (w *writer) append(b []byte) ([]byte, error) {
 			edits[o.Query] = o.Edits
 		}
 	}
-	rest, err := json.Marshal(batchRest{w.b.Slot, w.b.Health, w.b.Cohorts, w.b.Rounds, w.b.Models, w.b.Proof, edits, w.aging})
+	rest, err := json.Marshal(batchRest{w.b.Slot, w.b.Health, w.b.Cohorts, w.b.Rounds, w.b.Models, w.b.Proof, w.b.Beside, edits, w.aging})
 	return putText(b, string(rest)), err
 }
 
@@ -80,7 +81,7 @@ func (w *writer) decode(in *scan) {
 		in.fail()
 	}
 	w.b.Slot, w.b.Health, w.b.Cohorts, w.b.Rounds, w.b.Models = rest.Slot, rest.Health, rest.Cohorts, rest.Rounds, rest.Models
-	w.b.Proof, w.aging = rest.Proof, rest.Aging
+	w.b.Proof, w.b.Beside, w.aging = rest.Proof, rest.Beside, rest.Aging
 	for i := range w.b.Outcomes {
 		if o := &w.b.Outcomes[i]; o.Prepared != nil {
 			o.Edits = rest.Edits[o.Query]

@@ -115,7 +115,8 @@ func (c *cluster) batch(d *DB, endpoint, query, profile string, n int) {
 	proved := full[proof.Endpoint](n)
 	b := scheduler.Batch{Outcomes: []scheduler.Outcome{o}, Slot: &slot, Health: &health, Policy: &learnt,
 		Cohorts:        []cohort.State{full[cohort.State](n)},
-		DroppedCohorts: []string{"none"}, Rounds: []registry.Round{round}, Models: []rounds.Model{model}, Proof: &proved}
+		DroppedCohorts: []string{"none"}, Rounds: []registry.Round{round}, Models: []rounds.Model{model}, Proof: &proved,
+		Beside: &scheduler.Beside{Slot: 2, Seconds: 1.5}}
 	var known bool
 	c.must(d.view(func(tx *bbolt.Tx) error {
 		var s storedSpace

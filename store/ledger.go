@@ -135,7 +135,7 @@ func halve(b scheduler.Batch) (first, second scheduler.Batch, ok bool) {
 // earlier returns what a part of a batch before the last one says of the endpoint: that the slot
 // has not ended.
 func earlier(b scheduler.Batch) scheduler.Batch {
-	part := scheduler.Batch{Space: b.Space, Slot: b.Slot, Health: b.Health, Proof: b.Proof}
+	part := scheduler.Batch{Space: b.Space, Slot: b.Slot, Health: b.Health, Proof: b.Proof, Beside: b.Beside}
 	if part.Slot != nil {
 		s := *b.Slot
 		s.Finished = time.Time{}

@@ -178,7 +178,7 @@ func (p *purger) space(n uint64) error {
 	if err := p.prefix(bHealth, cohortPrefix(n)); err != nil {
 		return err
 	}
-	for _, k := range [][]byte{policyKey(n), editedKey(n), proofKey(n)} {
+	for _, k := range [][]byte{policyKey(n), editedKey(n), proofKey(n), besideKey(n)} {
 		if err := p.tx.Bucket(bHealth).Delete(k); err != nil {
 			return err
 		}

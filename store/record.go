@@ -229,6 +229,11 @@ func (w *writer) loop(b *scheduler.Batch) error {
 			return err
 		}
 	}
+	if b.Beside != nil {
+		if err := putJSON(w.tx.Bucket(bHealth), besideKey(w.space.number), b.Beside); err != nil {
+			return err
+		}
+	}
 	if err := saveCohorts(w.tx, w.space.number, b); err != nil {
 		return err
 	}

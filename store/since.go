@@ -117,6 +117,11 @@ func lastOf(tx *bbolt.Tx, s *storedSpace, n *scheduler.News) error {
 			return fmt.Errorf("%w: the proofs of an endpoint: %w", ErrDamaged, err)
 		}
 	}
+	if v := b.Get(besideKey(s.number)); v != nil {
+		if err := json.Unmarshal(v, &n.Beside); err != nil {
+			return fmt.Errorf("%w: the trial runs of an endpoint: %w", ErrDamaged, err)
+		}
+	}
 	if v := b.Get(policyKey(s.number)); v != nil {
 		if n.Policy, err = parsePolicy(v); err != nil {
 			return err
@@ -131,6 +136,8 @@ func lastOf(tx *bbolt.Tx, s *storedSpace, n *scheduler.News) error {
 	}
 	return nil
 }
+
+func besideKey(space uint64) []byte { return append(key8(space), "beside"...) }
 
 // What is known about asking queries together is stored beside the endpoint's health,
 // one entry per cohort.

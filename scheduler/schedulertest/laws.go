@@ -322,6 +322,21 @@ func testDebt(t *testing.T, b *bench) {
 	b.same("debt of another endpoint", b.since(beta, 0).Last.Owes(), time.Duration(0))
 }
 
+// testTrialRuns checks that what trial runs used is kept until a batch replaces it.
+func testTrialRuns(t *testing.T, b *bench) {
+	b.register(alpha, "a")
+	b.register(beta, "b")
+	x := scheduler.Beside{Slot: 3, Seconds: 0.1}
+	b.record(alpha, scheduler.Batch{Beside: &x})
+	b.same("what trial runs used", b.since(alpha, 0).Beside, x)
+	b.record(alpha, scheduler.Batch{Slot: &scheduler.Slot{Number: 3}})
+	b.same("what trial runs used before a slot", b.since(alpha, 0).Beside, x)
+	b.same("what trial runs of another endpoint used", b.since(beta, 0).Beside, scheduler.Beside{})
+	x = scheduler.Beside{Slot: 4}
+	b.record(alpha, scheduler.Batch{Beside: &x})
+	b.same("what no trial run used", b.since(alpha, 0).Beside, x)
+}
+
 // testPolicyState checks that the state of a policy is kept until a batch replaces
 // it.
 func testPolicyState(t *testing.T, b *bench) {

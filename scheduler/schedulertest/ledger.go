@@ -51,6 +51,7 @@ func TestLedger(t *testing.T, open func(t *testing.T) (scheduler.Ledger, Seeder)
 		"debt":             testDebt,
 		"health":           testHealth,
 		"policy state":     testPolicyState,
+		"trial runs":       testTrialRuns,
 		"cohorts":          testCohorts,
 		"concurrent":       testConcurrent,
 		"profiles":         testProfiles,

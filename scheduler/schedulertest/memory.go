@@ -43,6 +43,7 @@ type Memory struct {
 	feeds    map[string]proof.Feed
 	touched  map[string]touched
 	proofs   map[string]proof.Endpoint
+	beside   map[string]scheduler.Beside
 	fail     error
 	batches  int
 }
@@ -182,6 +183,7 @@ func (m *Memory) Since(endpoint string, rev uint64) (scheduler.News, error) {
 		}
 	}
 	n.Feeds, n.Proof, n.Touched = maps.Clone(m.feeds), m.proofs[endpoint], map[string]proof.Touch{}
+	n.Beside = m.beside[endpoint]
 	for id, t := range m.touched {
 		if k := m.queries[id]; k != nil && k.stats.Position.Epoch == t.epoch && t.endpoint == endpoint && (t.revision > rev || seen[id]) {
 			n.Touched[id] = t.touch
@@ -313,6 +315,12 @@ func (m *Memory) Record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 			m.proofs = map[string]proof.Endpoint{}
 		}
 		m.proofs[endpoint] = *b.Proof
+	}
+	if b.Beside != nil {
+		if m.beside == nil {
+			m.beside = map[string]scheduler.Beside{}
+		}
+		m.beside[endpoint] = *b.Beside
 	}
 	if b.Policy != nil && m.policies != nil {
 		m.policies[endpoint] = *b.Policy
