@@ -47,6 +47,7 @@ type judge struct {
 	ends     []time.Duration // of lives
 	kills    []time.Duration // ends that were not orderly
 	begins   []time.Duration // of lives
+	failed   []time.Duration // begins of lives in which the server did not start
 	history  map[int][]plan.Event
 	restored time.Duration // when a backup was restored, 0 for never
 }
@@ -87,14 +88,15 @@ func Judge(r *Run) []string {
 	return j.wrong
 }
 
-// in returns the settings in force at a time. On a full disk a server begins with those that the store has.
+// in returns the settings in force at a time. On a full disk a server begins with those that the store has, and one that fails while
+// it starts puts none in force.
 func (j *judge) in(at time.Duration) plan.Settings {
 	begin := time.Duration(0)
 	full := func(b time.Duration) bool {
 		return slices.ContainsFunc(j.Plan.Disk, func(f plan.DiskFault) bool { return f.Kind == plan.Full && f.Holds(b) })
 	}
 	for _, b := range j.begins {
-		if b <= at && !full(b) {
+		if b <= at && !full(b) && !slices.Contains(j.failed, b) {
 			begin = b
 		}
 	}
@@ -150,6 +152,9 @@ func (j *judge) read() {
 			cut(until)
 			j.begins = append(j.begins, e.At)
 		case plan.Checked, plan.Failed:
+			if e.Kind == plan.Failed && before == plan.Checked && len(j.begins) > 0 {
+				j.failed = append(j.failed, j.begins[len(j.begins)-1])
+			}
 			if e.Text != "" && !j.broken(e.At) && !flipped && !j.alone(&e) {
 				j.say(e.At, "%s: %s", e.Kind, e.Text)
 			}
@@ -162,7 +167,9 @@ func (j *judge) read() {
 			j.restored = e.At
 			clear(ids)
 		case plan.Problem:
-			j.say(e.At, "%s", e.Text)
+			if !strings.Contains(e.Text, "/problems/no-result") || !j.leftAlone(e.At) {
+				j.say(e.At, "%s", e.Text)
+			}
 		case plan.Registered:
 			if id := ids[e.Query]; id != "" && id != e.Text {
 				j.say(e.At, "query %d has another id: %s, then %s", e.Query, id, e.Text)
@@ -435,12 +442,12 @@ func (j *judge) truth(q int) {
 		if len(h) > 0 && !slices.Equal(e.Rows[0], h[len(h)-1].Rows[0]) {
 			j.say(e.At, "query %d: the result is %v, the last state of the history %v", q, e.Rows[0], h[len(h)-1].Rows[0])
 		}
-		if want := j.Plan.Queries[q].Rows(j.Plan.Shown(e.At)); !slices.Equal(e.Rows[0], want) && !j.starves(q, e.At) &&
+		if want := j.Plan.Queries[q].Rows(j.Plan.Shown(e.At)); !slices.Equal(e.Rows[0], want) && !j.starves(q, e.At) && !j.leftAlone(e.At) &&
 			(j.Plan.Feed != nil || !j.rests(q, e.At)) {
 			j.say(e.At, "query %d is not fresh %s after the last fault: %v, want %v", q, j.Plan.Settle, e.Rows[0], want)
 		}
 	}
-	if want := max(j.Plan.Nodes, 1); nows != want {
+	if want := max(j.Plan.Nodes, 1); nows != want && !j.leftAlone(j.Plan.Span+j.Plan.Settle) {
 		j.say(0, "query %d: %d of %d nodes show a result at the end", q, nows, want)
 	}
 }
@@ -484,6 +491,21 @@ func (j *judge) clocks(at time.Duration) (list []time.Duration) {
 		}
 	}
 	return append(list, before)
+}
+
+// leftAlone reports whether a server probes the endpoint later, because its last requests failed. It waits for twice as long after
+// each failure from the fifth on, for five minutes at most.
+func (j *judge) leftAlone(at time.Duration) bool {
+	const first = 5 * time.Second / 32
+	wait, last := first, time.Duration(0)
+	for _, r := range j.requests {
+		if last = r.end; r.complete() || r.fault == "" && !r.cut {
+			wait = first
+		} else {
+			wait = min(2*wait, 5*time.Minute)
+		}
+	}
+	return wait >= 5*time.Second && at < last+wait
 }
 
 // starves reports whether a query was not asked for a minute under a policy that may prefer

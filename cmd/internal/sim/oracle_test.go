@@ -221,6 +221,27 @@ func TestJudgeOfLeases(t *testing.T) {
 	}
 }
 
+// An endpoint that has failed for long is probed every five minutes.
+func TestJudgeOfEndpointsThatAreLeftAlone(t *testing.T) {
+	for _, c := range []struct {
+		failures int // after an answer, one a second
+		after    time.Duration
+		want     bool
+	}{
+		{0, time.Second, false}, {4, time.Second, false}, {5, 4 * time.Second, true}, {5, 6 * time.Second, false},
+		{8, 39 * time.Second, true}, {8, 41 * time.Second, false}, {20, 299 * time.Second, true}, {20, 301 * time.Second, false},
+	} {
+		j := &judge{Run: &Run{Plan: &plan.Plan{}}, requests: []*request{{rows: [][]int{{1}}}}}
+		for i := range c.failures {
+			at := time.Duration(i+1) * time.Second
+			j.requests = append(j.requests, &request{begin: at, end: at, fault: plan.Broken})
+		}
+		if got := j.leftAlone(time.Duration(c.failures)*time.Second + c.after); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // A node that starts may end when it has been cut off from the journal for a minute.
 func TestJudgeOfNodesThatAreAlone(t *testing.T) {
 	p := &plan.Plan{Outages: []plan.Outage{{Window: plan.Window{From: 10 * time.Second, Until: 80 * time.Second}, Node: 1, Kind: plan.Off}}}

@@ -179,25 +179,26 @@ func (m *machine) flipBit() {
 	}
 }
 
-// mend turns a flipped bit back if that life has noticed it. If its check did, before the server opened the store, then the
-// disk becomes as it was, since opening the store may have copied the page.
+// mend turns a flipped bit back if that life has noticed it. If it noticed that before it served anybody, then the disk becomes as
+// it was, since opening the store may have copied the page.
 func (m *machine) mend(code uint32, events []plan.Event) bool {
 	f := m.flip
 	if f == nil {
 		return false
 	}
 	m.flip = nil // what is written there later is right
-	checked := false
+	noticed, served := code != 0 && code != killed, false
 	for i := len(events) - 1; i >= 0 && events[i].Kind != plan.Start; i-- {
-		checked = checked || events[i].Kind == plan.Checked && events[i].Text != ""
+		noticed = noticed || events[i].Text != "" && (events[i].Kind == plan.Checked || events[i].Kind == plan.Failed)
+		served = served || events[i].Kind == plan.Ready
 	}
 	switch {
-	case checked:
-		m.disk.nodes = f.before.nodes
-	case code != 0 && code != killed:
+	case !noticed:
+		return false
+	case served:
 		f.turn()
 	default:
-		return false
+		m.disk.nodes = f.before.nodes
 	}
 	m.say(plan.Event{Kind: plan.Mended})
 	return true
