@@ -102,6 +102,13 @@ func (s *health) refuses() string {
 	return s.why()
 }
 
+// rests reports whether the endpoint is to be left alone now.
+func (s *health) rests() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clock().Before(s.h.Until)
+}
+
 func (s *health) why() string {
 	h := s.h
 	if h.State == registry.Healthy {

@@ -25,13 +25,14 @@ var errNotAllowed = errors.New("this process may not ask the endpoint any more")
 // more, and those that net/http would send twice. net/http resends a request by itself if a
 // reused connection ends without an answer. That is correct if the server closed the connection
 // before the request arrived, but not after, and not before the gap between two requests has
-// passed.
+// passed, nor while the endpoint wants no requests, as it may have answered to another one meanwhile.
 type resendGuard struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	within  time.Duration
 	gap     time.Duration
 	allowed func() bool // nil: always
+	rests   func() bool // the endpoint wants no requests now
 	trace   httptrace.ClientTrace
 
 	mu   sync.Mutex
@@ -41,7 +42,7 @@ type resendGuard struct {
 
 // guardResend returns a guard for one execution. Call cancel at its end.
 func (c *Client) guardResend(parent context.Context) *resendGuard {
-	o := &resendGuard{within: c.resendWithin, gap: c.gate.gap, allowed: c.allowed}
+	o := &resendGuard{within: c.resendWithin, gap: c.gate.gap, allowed: c.allowed, rests: c.health.rests}
 	o.ctx, o.cancel = context.WithCancelCause(parent)
 	o.trace.GetConn, o.trace.GotConn, o.trace.GotFirstResponseByte = o.look, o.connected, o.answered
 	o.ctx = httptrace.WithClientTrace(o.ctx, &o.trace)
@@ -74,7 +75,7 @@ func (o *resendGuard) mark(t time.Time) (silent time.Duration, again bool) {
 // connected is called before anything is sent on a connection.
 func (o *resendGuard) connected(info httptrace.GotConnInfo) {
 	silent, again := o.mark(time.Now())
-	if again && (silent > o.within || sleep(o.ctx, o.gap) != nil) {
+	if again && (silent > o.within || sleep(o.ctx, o.gap) != nil || o.rests()) {
 		o.refuse(errNotResent, info)
 		return
 	}
