@@ -89,6 +89,14 @@ const longestDisorder = 24 * time.Hour
 // Take adds what a batch says to the state of a feed. Events without a time, and those that say they are from
 // the future, get that of their arrival.
 func (f *Feed) Take(b *feed.Batch, now time.Time) {
+	setBack := f.Heard.After(now.Add(stepBack)) // what has times of the clock before it was set does not compare
+	if setBack {
+		f.Disorder, f.Ahead = 0, 0
+	}
+	if b.Renumbered || setBack {
+		f.begin()
+		f.Unread = time.Time{}
+	}
 	switch {
 	case !b.More:
 		f.Unread = time.Time{}
@@ -96,13 +104,6 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 		if f.Unread = f.Head.Time; f.Unread.IsZero() { // nothing was told yet
 			f.Unread = time.Unix(0, 0).UTC()
 		}
-	}
-	setBack := f.Heard.After(now.Add(stepBack)) // what has times of the clock before it was set does not compare
-	if setBack {
-		f.Disorder, f.Ahead = 0, 0
-	}
-	if b.Renumbered || setBack {
-		f.begin()
 	}
 	if now.Sub(f.AheadAt) > aheadFor {
 		f.Ahead = 0

@@ -87,6 +87,27 @@ func TestIdleServersAreNotBelieved(t *testing.T) {
 	}
 }
 
+// The clock was an hour ahead and is set back while a backlog is unread: what was told until then was not told until that time.
+func TestBacklogAfterTheClockIsSetBack(t *testing.T) {
+	p := func(n, s int64) feed.Place { return feed.Place{Offset: n, Time: sec(s)} }
+	for name, more := range map[string]bool{"it was read to its end before": false, "it was not": true} {
+		f := Feed{Silence: DefaultSilence}
+		f.Take(&feed.Batch{Events: []feed.Event{{Place: p(1, 3601)}}, Head: p(1, 3601), More: more}, sec(3601))
+		f.Take(&feed.Batch{Events: []feed.Event{{Place: p(2, 10)}}, Head: p(2, 10), More: true}, sec(10))
+		v := view(city, f, Endpoint{})
+		b := v.Told(offset(2))
+		b.Answered = sec(11)
+		touch := Touch{Feed: "wd", Numbering: f.Numbering, Reached: p(1, 1)}
+		if pr := v.Proof(touch, b, ""); pr.Position != (feed.Place{}) {
+			t.Errorf("%s: an answer is proved until %+v", name, pr.Position)
+		}
+		f.Take(&feed.Batch{Events: []feed.Event{{Place: p(3, 30)}}, Head: p(3, 30)}, sec(30))
+		if v := view(city, f, Endpoint{}); !v.HeardUntil(sec(20)) {
+			t.Errorf("%s: once it is read to its end, %v is told", name, f.Complete())
+		}
+	}
+}
+
 // The clock was an hour ahead and is set back: times of before are later than those of what happens now.
 func TestClockIsSetBack(t *testing.T) {
 	at := func(s int64) feed.Place { return feed.Place{Time: sec(s)} }
