@@ -557,6 +557,11 @@ func (j *judge) rests(q int, at time.Duration) bool {
 			until += s.Pause
 		}
 	}
+	for _, s := range j.Plan.Steps { // nor that in which another clock is believed
+		if s.At+serverclock.Patience > last.at {
+			until += j.Plan.Slot
+		}
+	}
 	return at < until
 }
 
