@@ -47,7 +47,11 @@ func newHealth(h registry.Health, clock func() time.Time) *health {
 	if h.Since.After(now) { // the clock was set back
 		h.Since, h.Until = now, h.Until.Add(now.Sub(h.Since))
 	}
-	if most := now.Add(longestWait); h.Until.After(most) {
+	most := now.Add(longestWait)
+	if h.State == registry.HealthFailing {
+		most = now.Add(longestProbe)
+	}
+	if h.Until.After(most) {
 		h.Until = most
 	}
 	return &health{h: h, clock: clock}

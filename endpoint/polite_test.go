@@ -335,6 +335,13 @@ func TestHealthRules(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a clock that was set back delays no probe", func(t *testing.T) {
+		now := clock.now()
+		s := newHealth(registry.Health{State: registry.HealthFailing, Until: now.Add(time.Hour), Failures: 5}, clock.now)
+		if h := s.snapshot(); !h.Until.Equal(now.Add(longestProbe)) {
+			t.Errorf("%+v at %s", h, now)
+		}
+	})
 	t.Run("what was not sent shows nothing", func(t *testing.T) {
 		s := newHealth(registry.Health{State: registry.HealthFailing, Until: clock.now(), Failures: 7}, clock.now)
 		p, _ := s.begin()

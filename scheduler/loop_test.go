@@ -415,6 +415,44 @@ func TestFallsIll(t *testing.T) {
 	})
 }
 
+// Once an endpoint answers again, what failed with it is asked in the next slots. A query that fails by itself, or is refused, waits.
+func TestRecovers(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 1m", 30*time.Second, "rr"), nil)
+		down := func() bool { d := time.Since(epoch()); return d > 150*time.Second && d < 20*time.Minute }
+		w.service.reply = func(q *registry.Query, n int) reply {
+			switch {
+			case q.ID == "q_refused" && down():
+				return reply{100 * time.Millisecond, registry.Rejected, nil}
+			case q.ID == "q_bad" || down():
+				return reply{100 * time.Millisecond, registry.Failed, nil}
+			}
+			return same(t, 100*time.Millisecond)(q, n)
+		}
+		for _, n := range []string{"a", "b", "c", "bad", "refused"} {
+			w.register(n)
+		}
+		w.run()
+		until(19 * time.Minute)
+		w.register("new") // finds out that the endpoint answers
+		until(20*time.Minute + 30*time.Second)
+		for w.service.ran("q_new") < 2 {
+			time.Sleep(time.Minute)
+		}
+		before := map[string]int{}
+		for _, n := range []string{"a", "b", "c", "bad", "refused"} {
+			before[n] = w.service.ran("q_" + n)
+		}
+		time.Sleep(150 * time.Second)
+		for n, ran := range before {
+			if asked := w.service.ran("q_"+n) > ran; asked != (len(n) == 1) {
+				t.Errorf("%s is asked in the two slots after the first answer: %v", n, asked)
+			}
+		}
+		w.stop()
+	})
+}
+
 func TestReconfigureKeepsStatistics(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("never", 10*time.Second, "rr")

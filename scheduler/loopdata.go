@@ -51,6 +51,7 @@ type loopData struct {
 	rest       plan.Opening    // at the end of the last slot
 	health     registry.Health // as recorded
 	streak     streak
+	recovered  *streak // that has ended, until the queries that failed in it are forgiven
 	account    account
 	asked      Asked
 	audits     audits
@@ -190,6 +191,14 @@ func (l *loopData) state(now time.Time) LoopState {
 // calendar returns the calendar by the settings in force.
 func (l *loopData) calendar() calendar { return calendar{l.set, l.executor.Health()} }
 
+// observe adds an execution to the streak. Once the endpoint answers after it failed, what failed meanwhile need not wait.
+func (l *loopData) observe(query string, x policy.Run) {
+	was := l.streak
+	if l.streak.observe(query, x); was.n >= noneLive && l.streak.n == 0 && l.recovered == nil {
+		l.recovered = &was
+	}
+}
+
 // currentHealth returns the endpoint's health according to its client and the last
 // executions.
 func (l *loopData) currentHealth() registry.Health { return l.healthFrom(l.executor) }
@@ -199,7 +208,7 @@ func (l *loopData) healthFrom(x Executor) registry.Health {
 	h.Incomplete = s.n
 	fails := s.n >= fruitless && s.wide || s.n >= noneLive && l.planner.Count(registry.Live) == 0
 	switch {
-	case h.State == registry.HealthFailing && s.n > 0 && s.since.Before(h.Since):
+	case h.State == registry.HealthFailing && s.n > 0 && s.since.Before(h.Since) && !s.since.IsZero():
 		h.Since = s.since
 	case fails && !restricted(h):
 		h.State, h.Since, h.Error = registry.HealthFailing, s.since, s.why

@@ -154,7 +154,7 @@ func (r *runner) conclude(x *plan.Execution, k *ask, a Answer, now time.Time) (l
 		out.Query = m.q.ID
 		r.slot.Run++
 		r.l.audits.drop(m.q.ID)
-		r.l.streak.observe(m.q.ID, out.Stats.LastRun)
+		r.l.observe(m.q.ID, out.Stats.LastRun)
 		ended := r.budget.Record(m.x, &plan.Completion{Stats: &out.Stats, Delta: out.Delta, Checked: out.Checked, At: out.At})
 		list = append(list, concluded{m, out, ended})
 	}

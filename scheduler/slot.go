@@ -50,6 +50,10 @@ func (r *runner) finish(err error) error {
 		err = recordHealth(r.l, true)
 		r.l.mu.Lock()
 	}
+	if s := r.l.recovered; s != nil {
+		r.l.recovered = nil
+		r.l.planner.Recovered(s.since, r.l.clock.Now())
+	}
 	r.l.running = false
 	return err
 }
@@ -187,9 +191,9 @@ func (r *runner) take(x answered) error {
 	}
 	out.Query = q.ID
 	if r.ctx.Err() == nil {
-		r.l.streak.observe(q.ID, out.Stats.LastRun)
+		r.l.observe(q.ID, out.Stats.LastRun)
 		if x.r.FollowsFailure() && !out.Stats.LastRun.Outcome.Complete() { // merging was not at fault
-			r.l.streak.observe(q.ID, out.Stats.LastRun)
+			r.l.observe(q.ID, out.Stats.LastRun)
 		}
 	}
 	r.l.account.executed(now)

@@ -25,8 +25,8 @@ const (
 // A streak is an endpoint's current run of incomplete executions.
 type streak struct {
 	n       int
-	since   time.Time
-	why     string // the error of the last one
+	since   time.Time // zero if an earlier process knew it
+	why     string    // the error of the last one
 	queries []string
 	wide    bool // they belong to several queries
 }

@@ -35,7 +35,7 @@ func (p *Planner) Update(now time.Time, u Update) {
 	}
 	if u.Edited.After(p.edited) {
 		p.edited = u.Edited
-		p.forgive(p.edited)
+		forgive(p, func(*policy.Stats) bool { return true }, p.edited)
 	}
 	for _, e := range u.Entries {
 		s := e.Stats.Clone()
@@ -131,11 +131,19 @@ func (p *Planner) keep(held map[string]bool) {
 	}
 }
 
-// forgive ends the back-offs from before an edit of the endpoint's settings.
-func (p *Planner) forgive(edited time.Time) {
+// Recovered ends the back-offs of queries that have failed since the endpoint failed, and not because it refused them; of all that
+// failed if it is not known since when. No slot may be running.
+func (p *Planner) Recovered(since, now time.Time) {
+	forgive(p, func(s *policy.Stats) bool {
+		return s.Failures > 0 && s.Cuts+s.Outdated == 0 && s.LastRun.Outcome != registry.Rejected && !s.IncompleteSince.Before(since)
+	}, now)
+}
+
+// forgive ends the back-offs of some queries whose last execution is from before a time.
+func forgive(p *Planner, some func(*policy.Stats) bool, before time.Time) {
 	for _, c := range p.order {
-		if s := c.Stats; s.NotBefore > p.slot {
-			s.Forgive(edited)
+		if s := c.Stats; s.NotBefore > p.slot && some(&s) {
+			s.Forgive(before)
 			p.lift(c)
 			p.learn(c, &s)
 			p.settle(c)
