@@ -107,8 +107,8 @@ func (j *judge) words(who int) {
 			at, before = next, &j.Events[i]
 		}
 	}
-	if at == nil {
-		return
+	if wait, _ := time.ParseDuration(f.Digest); at == nil || wait > 0 && j.Plan.Span+j.Plan.Settle-j.changed(f.Query) < wait+time.Minute {
+		return // its digest may still come
 	}
 	for n := range at {
 		if slices.Equal(states[n], states[len(states)-1]) && (n > 0 || len(states) == 1) {
