@@ -260,7 +260,8 @@ func (s *Stats) outdated(x Attempt) {
 // fail backs off: the n-th failure in a row leaves the query out until 2^(n−1)
 // slots later, at most 64. A query that the endpoint refuses to execute waits eight
 // times as long, because the same text will be sent again. If the endpoint asks for
-// less load, the query does not back off, now or later; the endpoint's health delays it.
+// less load, the query does not back off, now or later; the endpoint's health delays it. Once an endpoint answers
+// again after others failed with it, it backs off no longer (plan.Planner.Recovered).
 func (s *Stats) fail(x Attempt) {
 	s.noteIncomplete(x.At)
 	if x.Outcome == registry.Throttled {
