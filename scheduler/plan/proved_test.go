@@ -50,7 +50,11 @@ func (f *follower) p() *Planner { return f.Planner }
 func (f *follower) tell(head int64, told bool) {
 	f.state.Head, f.state.Heard = placeAt(head), placeAt(head).Time
 	e := registry.Endpoint{Name: "city", Feed: "wd", Position: "SELECT ?n {}"}
-	v := proof.NewView(e, f.state, 1, proof.Endpoint{}, f.now)
+	now := f.now
+	if f.state.Heard.After(now) {
+		now = f.state.Heard
+	}
+	v := proof.NewView(e, f.state, 1, proof.Endpoint{}, now)
 	v.Tell(20)
 	f.Set(v, told, 10*time.Minute)
 }

@@ -97,6 +97,11 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 		f.begin()
 		f.Unread = time.Time{}
 	}
+	for _, t := range []*time.Time{&f.Head.Time, &f.Unread} { // what was told until a time of a clock that was ahead
+		if t.After(now) {
+			*t = now
+		}
+	}
 	switch {
 	case !b.More:
 		f.Unread = time.Time{}

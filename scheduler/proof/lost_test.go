@@ -87,6 +87,27 @@ func TestIdleServersAreNotBelieved(t *testing.T) {
 	}
 }
 
+// The clock is set back by a few seconds: what was told until then was not told until later.
+func TestNothingIsHeardBeforeTheClockIsThereAgain(t *testing.T) {
+	at := func(s int64) feed.Place { return feed.Place{Offset: s, Time: sec(s)} }
+	f := Feed{Silence: DefaultSilence}
+	f.Take(&feed.Batch{Head: at(100)}, sec(100))
+	v := view(city, f, Endpoint{})
+	for now, want := range map[int64]bool{120: true, 100: true, 99: true, 97: false, 70: false} {
+		if v.Now = sec(now); v.HeardUntil(sec(60)) != want {
+			t.Errorf("heard at 100 s, and it is %d s: %v", now, !want)
+		}
+	}
+	f.Take(&feed.Batch{Head: feed.Place{Offset: 101, Time: sec(97)}}, sec(97))
+	v = view(city, f, Endpoint{})
+	v.Now = sec(99)
+	for answered, want := range map[int64]bool{95: true, 97: false, 98: false} {
+		if v.HeardUntil(sec(answered)) != want {
+			t.Errorf("the feed was heard at 97 s, and has told what happened until an answer of %d s: %v", answered, !want)
+		}
+	}
+}
+
 // The clock was an hour ahead and is set back while a backlog is unread: what was told until then was not told until that time.
 func TestBacklogAfterTheClockIsSetBack(t *testing.T) {
 	p := func(n, s int64) feed.Place { return feed.Place{Offset: n, Time: sec(s)} }

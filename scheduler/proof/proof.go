@@ -410,9 +410,9 @@ func (v *View) Proof(t Touch, b feed.Before, open string) feed.Proof {
 // HeardUntil reports whether all events were heard that an answer can include which ended at a time. It may include
 // some that were not heard yet, if they were published before it ended. Once a later event was heard, all of these
 // were, because they come before it. Times of this machine are compared with the feed's here, and its clock may be
-// behind.
+// behind. Once it was set back, nothing was heard until the feed is heard again.
 func (v *View) HeardUntil(answered time.Time) bool {
-	return v.Feed.Complete().After(answered.Add(v.Feed.Ahead + clockError))
+	return !v.Feed.Heard.After(v.Now.Add(clockError)) && v.Feed.Complete().After(answered.Add(v.Feed.Ahead+clockError))
 }
 
 // clockError is by how much this machine's clock may be behind, although no event is from the future.
