@@ -65,7 +65,7 @@ parts: ## install the dependencies of the tests (Virtuoso, Chromium, promtool, A
 
 test: deps parts ## run all tests; the last lines list what ran and what was skipped
 	@$(MAKE) --no-print-directory check unit fuzz
-	@$(MAKE) --no-print-directory sim SEEDS=24
+	@$(MAKE) --no-print-directory sim
 	@$(MAKE) --no-print-directory report
 
 # The tests build as a release does, so that each package is compiled once. Only the race
