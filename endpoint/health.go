@@ -153,6 +153,8 @@ func (s *health) end(p permit, v verdict) {
 		// Throttling says nothing about the endpoint's failures.
 	case v.Outcome == registry.Throttled:
 		s.throttled(v)
+	case v.down && !p.probe && p.moved != s.moved && s.h.State == registry.HealthFailing:
+		// It began before the endpoint was known to fail, beside the one that showed it.
 	case v.down && v.first && (v.status == http.StatusInternalServerError || v.Outcome == registry.Timeout):
 		s.failedMaybeByQuery(v)
 	case v.down:

@@ -292,6 +292,25 @@ func TestHealthRules(t *testing.T) {
 			}
 		}
 	})
+	t.Run("requests that fail together lengthen no wait", func(t *testing.T) {
+		s := newHealth(registry.Health{}, clock.now)
+		var all []permit
+		for range failuresToRest + 3 {
+			p, _ := s.begin()
+			all = append(all, p)
+		}
+		for _, p := range all {
+			s.end(p, sent(registry.Failed, true))
+		}
+		if h := s.snapshot(); h.Failures != failuresToRest || h.Until.Sub(clock.now()) != firstProbe {
+			t.Errorf("%+v at %s", h, clock.now())
+		}
+		clock.pass(firstProbe)
+		p, _ := s.begin()
+		if s.end(p, sent(registry.Failed, true)); s.snapshot().Until.Sub(clock.now()) != 2*firstProbe {
+			t.Errorf("after a probe: %+v at %s", s.snapshot(), clock.now())
+		}
+	})
 	t.Run("a rejected query ends a row of failures, a cut one does not", func(t *testing.T) {
 		s := newHealth(registry.Health{}, clock.now)
 		s.end(permit{}, sent(registry.Failed, true))

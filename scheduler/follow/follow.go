@@ -52,6 +52,7 @@ type Follower struct {
 	unlearnt  map[string]bool        // those of narrow whose results are not known
 	views     map[string]*proof.View // of endpoints
 	recorded  time.Time
+	taken     time.Time // when the last batch was
 	fails     int
 	sent      bool // the events come from Tell
 }
@@ -168,7 +169,12 @@ type ledgerError struct{ error }
 // take records what follows from a batch.
 func (f *Follower) take(b feed.Batch) error {
 	f.fails = 0
-	was, now := f.state, f.Clock.Now().UTC()
+	was, at := f.state, f.Clock.Now()
+	now := at.UTC()
+	// Once the clock is set forward, what was heard shortly before seems to be older than it is. Take notices one that is set back.
+	ahead := at.Round(0).Sub(f.taken.Round(0)) - at.Sub(f.taken)
+	b.Renumbered = b.Renumbered || !f.taken.IsZero() && ahead > time.Second
+	f.taken = at
 	f.state.Take(&b, now)
 	f.state.Silence = proof.Silence(f.Definition)
 	touched, err := f.enter(was)

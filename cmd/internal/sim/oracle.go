@@ -372,7 +372,7 @@ func (j *judge) answers(q int) (list []answer) {
 			continue
 		}
 		must := len(r.members) == 1 && !r.closed && r.end-r.begin < j.in(r.begin).Timeout-slack &&
-			!j.again(r) && !j.broken(r.end) && !j.unsettled(r.end) &&
+			!j.again(r) && !j.charged(r) && !j.broken(r.end) && !j.unsettled(r.end) &&
 			!slices.ContainsFunc(j.ends, func(end time.Duration) bool { return r.end <= end && end < r.end+2*time.Second })
 		list = append(list, answer{r.end, r.rows[k], must})
 	}
@@ -387,6 +387,12 @@ func (j *judge) again(r *request) bool {
 		return o.node == r.node && !o.complete() && slices.Equal(o.members, r.members) && o.end <= r.begin &&
 			r.begin < o.end+j.in(o.end).MinGap+slack
 	})
+}
+
+// charged reports whether a request is of the first slot of a later life. That slot may have to pay for all that the life before was
+// lent, so that no time is left to record an answer.
+func (j *judge) charged(r *request) bool {
+	return slices.ContainsFunc(j.begins, func(b time.Duration) bool { return b > 0 && b <= r.begin && r.begin < b+j.Plan.Slot })
 }
 
 // truth checks that the history of a query is what its answers were, no more and no less.
@@ -499,11 +505,15 @@ func (j *judge) leftAlone(at time.Duration) bool {
 	const first = 5 * time.Second / 32
 	wait, last := first, time.Duration(0)
 	for _, r := range j.requests {
-		if last = r.end; r.complete() || r.fault == "" && !r.cut {
+		switch {
+		case len(r.members) == 0 && r.fault == "": // a position says nothing about other queries
+			continue
+		case r.complete():
 			wait = first
-		} else {
+		default:
 			wait = min(2*wait, 5*time.Minute)
 		}
+		last = r.end
 	}
 	return wait >= 5*time.Second && at < last+wait
 }
@@ -555,6 +565,11 @@ func (j *judge) rests(q int, at time.Duration) bool {
 	for _, s := range j.Plan.Stops { // no slot is counted while no server runs
 		if s.At > last.at {
 			until += s.Pause
+		}
+	}
+	for _, b := range j.begins { // nor one that a start is too late for; one that failed is tried again after five seconds
+		if b > last.at {
+			until += j.Plan.Slot + 5*time.Second
 		}
 	}
 	for _, s := range j.Plan.Steps { // nor that in which another clock is believed

@@ -231,10 +231,11 @@ func TestJudgeOfEndpointsThatAreLeftAlone(t *testing.T) {
 		{0, time.Second, false}, {4, time.Second, false}, {5, 4 * time.Second, true}, {5, 6 * time.Second, false},
 		{8, 39 * time.Second, true}, {8, 41 * time.Second, false}, {20, 299 * time.Second, true}, {20, 301 * time.Second, false},
 	} {
-		j := &judge{Run: &Run{Plan: &plan.Plan{}}, requests: []*request{{rows: [][]int{{1}}}}}
+		j := &judge{Run: &Run{Plan: &plan.Plan{}}, requests: []*request{{members: []int{0}, rows: [][]int{{1}}}}}
 		for i := range c.failures {
 			at := time.Duration(i+1) * time.Second
-			j.requests = append(j.requests, &request{begin: at, end: at, fault: plan.Broken})
+			j.requests = append(j.requests, &request{begin: at, end: at, members: []int{0}, fault: plan.Broken},
+				&request{begin: at, end: at}) // for the position, and well
 		}
 		if got := j.leftAlone(time.Duration(c.failures)*time.Second + c.after); got != c.want {
 			t.Errorf("%+v: %v", c, got)
