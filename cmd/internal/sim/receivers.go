@@ -421,7 +421,7 @@ func (j *judge) proofs() {
 			several := j.Plan.Feed.Position && len(j.Plan.Feed.Lies) > 0
 			unnoticed := len(j.Plan.Feed.Lost) > 0 && strings.Contains(e.Text, "a proof was wrong") // until the log had the next change
 			if len(j.Plan.Steps) == 0 && !several && !unnoticed && !j.starves(e.Query, e.At) && !j.untold(&e) && !j.leftAlone(e.At) &&
-				!(strings.Contains(e.Text, "the feed began again") && j.rests(e.Query, e.At)) {
+				!((strings.Contains(e.Text, "the feed began again") || strings.Contains(e.Text, "events are missing")) && j.rests(e.Query, e.At)) {
 				j.say(e.At, "query %d is not proved %s after the last fault: %s", e.Query, j.Plan.Settle, e.Text)
 			}
 		}
