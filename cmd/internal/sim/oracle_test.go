@@ -221,6 +221,26 @@ func TestJudgeOfLeases(t *testing.T) {
 	}
 }
 
+// A start puts other settings in force unless it fails, and the slot after it may be charged with what the life before was lent.
+func TestJudgeOfStarts(t *testing.T) {
+	p := &plan.Plan{Slot: 10 * time.Second, Settings: plan.Settings{Budget: time.Second},
+		Edits: []plan.Edit{{At: 15 * time.Second, Settings: plan.Settings{Budget: 2 * time.Second}}}}
+	for failed, want := range map[bool]time.Duration{false: 2 * time.Second, true: time.Second} {
+		j := &judge{Run: &Run{Plan: p}, begins: []time.Duration{0, 20 * time.Second}}
+		if failed {
+			j.failed = j.begins[1:]
+		}
+		if got := j.in(25 * time.Second).Budget; got != want {
+			t.Errorf("a start failed: %v: the budget is %s", failed, got)
+		}
+		for at, want := range map[time.Duration]bool{5 * time.Second: false, 29 * time.Second: true, 31 * time.Second: false} {
+			if j.charged(&request{begin: at}) != want {
+				t.Errorf("a request at %s is of the slot after a start: %v", at, !want)
+			}
+		}
+	}
+}
+
 // An endpoint that has failed for long is probed every five minutes.
 func TestJudgeOfEndpointsThatAreLeftAlone(t *testing.T) {
 	for _, c := range []struct {

@@ -52,6 +52,9 @@ func TestJudgeOfReceivers(t *testing.T) {
 		return plan.Plan{Followers: []plan.Follower{{Way: way, Away: []plan.Window{{From: 11 * time.Second, Until: 12 * time.Second}}}}}
 	}
 	content := func(s int, rows ...int) plan.Event { return at(s, plan.Event{Kind: plan.Content, Rows: [][]int{rows}}) }
+	rarely := follower(plan.People)
+	rarely.Followers[0].Digest = "10m"
+	behind := plan.Plan{Nodes: 1, Behind: []time.Duration{time.Second}}
 	const untold = "the feed has not yet told what happened until the last answer"
 	hooked := at(5, plan.Event{Kind: plan.Hooked})
 	began := at(11, plan.Event{Kind: plan.Hooked, Seq: 1})
@@ -117,6 +120,7 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"changes are missed", follower(plan.People), []plan.Event{began, at(31, plan.Event{Kind: plan.Words, Rows: [][]int{{}, {}},
 			Text: "Changes were missed"})}, true},
 		{"nothing is told", follower(plan.People), []plan.Event{began}, true},
+		{"nothing is told yet", rarely, []plan.Event{began}, false},
 
 		{"alerts", rule, []plan.Event{ruled, fires(21, 2, 2), fires(31, 3, 3), ends(plan.Firing, 2, 3)}, false},
 		{"an alert is lost", rule, []plan.Event{ruled, fires(21, 2, 2), ends(plan.Firing, 2, 3)}, true},
@@ -137,6 +141,9 @@ func TestJudgeOfReceivers(t *testing.T) {
 			net([]int{2, 3}, []int{1})}, false},
 		{"another result at a change", plan.Plan{}, []plan.Event{past(2, 0, 1)}, true},
 		{"another result at a time", plan.Plan{}, []plan.Event{past(0, 25, 1)}, true},
+		{"another result at a time by a clock that is behind", behind, []plan.Event{past(0, 25, 1)}, true},
+		{"another result of a moment ago by a clock that is behind", behind, []plan.Event{past(0, 39, 1)}, false},
+		{"another result of a moment ago", plan.Plan{}, []plan.Event{past(0, 39, 1)}, true},
 		{"another difference", plan.Plan{}, []plan.Event{net([]int{3}, []int{1})}, true},
 		{"proofs", fed, []plan.Event{proved(1, 1), proved(2, 2), proved(3, 3)}, false},
 		{"a proof of what comes later", fed, []plan.Event{proved(3, 2)}, true},
@@ -149,6 +156,9 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"the log has not told yet", fed, []plan.Event{at(349, plan.Event{Kind: plan.Ask, N: 9, Members: []int{0}}),
 			at(350, plan.Event{Kind: plan.Answer, N: 9, Members: []int{0}, Rows: [][]int{{2, 3}}}),
 			at(360, plan.Event{Kind: plan.Unproved, Seq: 3, Text: untold})}, false},
+		{"a proof was wrong", fed, []plan.Event{at(360, plan.Event{Kind: plan.Unproved, Seq: 3, Text: "a proof was wrong"})}, true},
+		{"a proof was wrong where the log lost a change", lossy,
+			[]plan.Event{at(360, plan.Event{Kind: plan.Unproved, Seq: 3, Text: "a proof was wrong"})}, false},
 		{"nothing is proved after a lie", lied, []plan.Event{at(360, plan.Event{Kind: plan.Unproved, Seq: 3, Text: "why"})}, false},
 		{"the metrics", plan.Plan{}, []plan.Event{at(360, plan.Event{Kind: plan.Gauge, N: 2})}, false},
 		{"other metrics", plan.Plan{}, []plan.Event{at(360, plan.Event{Kind: plan.Gauge, N: 1})}, true},
