@@ -46,9 +46,10 @@ func (r *truthRun) startCluster() {
 	}
 	var starting sync.WaitGroup // each waits for a majority
 	for n := 1; n < 3; n++ {
-		addr, yaml := clitest.FreeAddr(r.t), r.server.yaml+settings(n, "gateway")
-		r.gateways = append(r.gateways, addr)
-		starting.Go(func() { clitest.Serve(r.t, r.server.bin, addr, r.t.TempDir(), yaml) })
+		g := &restartingServer{t: r.t, bin: r.server.bin, addr: clitest.FreeAddr(r.t), data: r.t.TempDir(),
+			yaml: r.server.yaml + settings(n, "gateway")}
+		r.gateways = append(r.gateways, g)
+		starting.Go(g.start)
 	}
 	r.server.yaml += settings(0, "worker")
 	starting.Go(r.server.start)

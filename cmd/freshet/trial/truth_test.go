@@ -89,7 +89,7 @@ type truthRun struct {
 	rng      *rand.Rand
 	endpoint string
 	server   *restartingServer
-	gateways []string // addresses
+	gateways []*restartingServer
 	oracle   *oracle
 	audience *audience
 	planned  map[int][]plannedKill
@@ -300,7 +300,10 @@ func (r *truthRun) cutTick(ctx context.Context, b plannedKill) {
 func (r *truthRun) startFollowers(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	pace := max(r.looking*2, 100*time.Millisecond)
-	a := &audience{nodes: append(slices.Clone(r.gateways), r.server.addr), pace: pace, over: make(chan struct{}), seed: r.seed * 1000}
+	a := &audience{nodes: []string{r.server.addr}, pace: pace, over: make(chan struct{}), seed: r.seed * 1000}
+	for _, g := range r.gateways {
+		a.nodes = append(a.nodes, g.addr)
+	}
 	r.audience = a
 	facts := r.oracle.facts
 	half := slices.Chunk(shuffled(r.rng, facts), (len(facts)+1)/2)

@@ -106,6 +106,11 @@ func (r *truthRun) verify(ctx context.Context) {
 }
 
 func (r *truthRun) tearDown() {
+	for _, g := range r.gateways {
+		if err := g.p.Stop(); err != nil || r.t.Failed() {
+			r.t.Errorf("the gateway %s ended with %v\n%s", g.addr, err, g.p.Stderr)
+		}
+	}
 	if err := r.server.p.Stop(); err != nil {
 		r.t.Errorf("the server ended with %v\n%s", err, r.serverSays())
 	}

@@ -133,7 +133,7 @@ type work struct {
 // New returns a keeper. Run makes it join the cluster.
 func New(c Config) *Keeper {
 	k := &Keeper{conf: c, node: c.Node, ttl: time.Duration(c.Node.TTL), seen: map[string]lastHeartbeat{}, work: map[string]*work{},
-		earliest: map[string]time.Time{}, given: map[string]uint64{}, differs: map[string]string{}}
+		earliest: map[string]time.Time{}, given: map[string]uint64{}, differs: map[string]string{}, owners: map[string]string{}}
 	k.node.Session = rand.Text()
 	return k
 }

@@ -338,6 +338,21 @@ func TestKeepers(t *testing.T) {
 	})
 }
 
+// A gateway may join before the first worker. Nothing has an owner until then.
+func TestGatewayFirst(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newTown(t, 3)
+		defer w.close()
+		w.start("g", true)
+		time.Sleep(ttl)
+		if _, leases, err := w.nodes["g"].db.Leases.Nodes(); err != nil || len(leases) != 0 {
+			t.Errorf("%+v, %v", leases, err)
+		}
+		w.start("a", false)
+		w.owners(timeout+5*time.Second, "a")
+	})
+}
+
 // When no node has reached the journal for a while, no lease changes its owner, and each owner goes on
 // as soon as the journal takes its heartbeats.
 func TestOutageOfTheJournal(t *testing.T) {
