@@ -52,7 +52,7 @@ func (r *runner) finish(err error) error {
 	}
 	if s := r.l.recovered; s != nil {
 		r.l.recovered = nil
-		r.l.planner.Recovered(s.since, r.l.clock.Now())
+		r.l.planner.Recovered(s.since)
 	}
 	r.l.running = false
 	return err

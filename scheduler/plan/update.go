@@ -33,13 +33,16 @@ func (p *Planner) Update(now time.Time, u Update) {
 	for _, id := range u.Removed {
 		p.drop(id)
 	}
+	unedited := func(s *policy.Stats) bool { return !s.LastRun.At.After(p.edited) }
 	if u.Edited.After(p.edited) {
 		p.edited = u.Edited
-		forgive(p, func(*policy.Stats) bool { return true }, p.edited)
+		forgive(p, unedited)
 	}
 	for _, e := range u.Entries {
 		s := e.Stats.Clone()
-		s.Forgive(p.edited)
+		if unedited(&s) {
+			s.Forgive()
+		}
 		p.put(e.Query, s)
 	}
 	if u.Reprofiled {
@@ -131,19 +134,19 @@ func (p *Planner) keep(held map[string]bool) {
 	}
 }
 
-// Recovered ends the back-offs of queries that have failed since the endpoint failed, and not because it refused them; of all that
+// Recovered ends the back-offs of queries that failed last since the endpoint did, and not because it refused them; of all that
 // failed if it is not known since when. No slot may be running.
-func (p *Planner) Recovered(since, now time.Time) {
+func (p *Planner) Recovered(since time.Time) {
 	forgive(p, func(s *policy.Stats) bool {
-		return s.Failures > 0 && s.Cuts+s.Outdated == 0 && s.LastRun.Outcome != registry.Rejected && !s.IncompleteSince.Before(since)
-	}, now)
+		return s.Failures > 0 && s.Cuts+s.Outdated == 0 && s.LastRun.Outcome != registry.Rejected && !s.LastRun.At.Before(since)
+	})
 }
 
-// forgive ends the back-offs of some queries whose last execution is from before a time.
-func forgive(p *Planner, some func(*policy.Stats) bool, before time.Time) {
+// forgive ends the back-offs of some queries.
+func forgive(p *Planner, some func(*policy.Stats) bool) {
 	for _, c := range p.order {
 		if s := c.Stats; s.NotBefore > p.slot && some(&s) {
-			s.Forgive(before)
+			s.Forgive()
 			p.lift(c)
 			p.learn(c, &s)
 			p.settle(c)

@@ -54,10 +54,9 @@ func (s *Stats) noteIncomplete(at time.Time) {
 	}
 }
 
-// Forgive ends a back-off that began before the endpoint's settings were edited.
-// The failures are kept: the state follows from the next execution.
-func (s *Stats) Forgive(edited time.Time) {
-	if s.LastRun.At.After(edited) || s.NotBefore == 0 {
+// Forgive ends a back-off. One failure is kept: the state follows from the next execution.
+func (s *Stats) Forgive() {
+	if s.NotBefore == 0 {
 		return
 	}
 	s.Failures, s.Cuts, s.Outdated = min(s.Failures, 1), min(s.Cuts, 1), min(s.Outdated, 1)

@@ -17,6 +17,9 @@ import (
 // slack is how long the end of a request may be known to one side only.
 const slack = 5 * time.Millisecond
 
+// commit is how long what is written may wait for a commit.
+const commit = 50 * time.Millisecond
+
 // A request is one that the endpoint received.
 type request struct {
 	begin, end time.Duration
@@ -109,9 +112,11 @@ func (j *judge) say(at time.Duration, format string, a ...any) {
 
 func clock(at time.Duration) string { return fmt.Sprintf("%8.3fs", at.Seconds()) }
 
-// broken reports whether the disk was broken at a time or shortly before.
+// broken reports whether the disk was broken at a time, shortly before, or so soon after that what is written then waits for a commit.
 func (j *judge) broken(at time.Duration) bool {
-	return slices.ContainsFunc(j.Plan.Disk, func(f plan.DiskFault) bool { return f.From <= at && at <= f.Until+10*time.Second })
+	return slices.ContainsFunc(j.Plan.Disk, func(f plan.DiskFault) bool {
+		return f.From-commit <= at && at <= f.Until+10*time.Second
+	})
 }
 
 // unsettled reports whether at a time a node of the cluster was out, or had just been, so that what it did may

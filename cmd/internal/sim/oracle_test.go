@@ -241,6 +241,17 @@ func TestJudgeOfStarts(t *testing.T) {
 	}
 }
 
+// What a disk refuses was answered a little earlier.
+func TestJudgeOfBrokenDisks(t *testing.T) {
+	j := &judge{Run: &Run{Plan: &plan.Plan{Disk: []plan.DiskFault{{Window: plan.Window{From: time.Minute, Until: 2 * time.Minute}}}}}}
+	for at, want := range map[time.Duration]bool{time.Minute - 60*time.Millisecond: false, time.Minute - 40*time.Millisecond: true,
+		2*time.Minute + 9*time.Second: true, 2*time.Minute + 11*time.Second: false} {
+		if j.broken(at) != want {
+			t.Errorf("what is written at %s may be lost: %v", at, !want)
+		}
+	}
+}
+
 // An endpoint that has failed for long is probed every five minutes.
 func TestJudgeOfEndpointsThatAreLeftAlone(t *testing.T) {
 	for _, c := range []struct {
