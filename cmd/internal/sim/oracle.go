@@ -270,9 +270,12 @@ func (j *judge) misdated(then, now time.Duration) bool {
 	})
 }
 
-// leases checks that a node that is cut off from the journal asks nothing once others may have its lease.
+// leases checks that a gateway asks nothing, nor a node that is cut off from the journal once others may have its lease.
 func (j *judge) leases() {
 	for _, r := range j.requests {
+		if j.Plan.Gateway && r.node == 0 {
+			j.say(r.begin, "the gateway asks the endpoint")
+		}
 		for _, o := range j.Plan.Outages {
 			if since := r.begin - o.From; o.Node == r.node && o.Kind == plan.Off && o.Holds(r.begin) && since > j.Plan.Lease {
 				j.say(r.begin, "node %d asks the endpoint %s after it was cut off; its lease is %s", r.node, since, j.Plan.Lease)

@@ -205,7 +205,7 @@ func TestJudgeOfWaits(t *testing.T) {
 	}
 }
 
-// A node that is cut off asks nothing once others may have its lease.
+// A node that is cut off asks nothing once others may have its lease, and a gateway never does.
 func TestJudgeOfLeases(t *testing.T) {
 	off := plan.Outage{Window: plan.Window{From: 10 * time.Second, Until: time.Minute}, Node: 1, Kind: plan.Off}
 	for _, c := range []struct {
@@ -217,6 +217,12 @@ func TestJudgeOfLeases(t *testing.T) {
 			requests: []*request{{begin: c.at, end: c.at, node: c.node}}}
 		if j.leases(); len(j.wrong) > 0 != c.wrong {
 			t.Errorf("%+v: %q", c, j.wrong)
+		}
+	}
+	for gateway := range 2 {
+		j := &judge{Run: &Run{Plan: &plan.Plan{Gateway: true}}, requests: []*request{{node: gateway}}}
+		if j.leases(); len(j.wrong) > 0 != (gateway == 0) {
+			t.Errorf("node %d: %q", gateway, j.wrong)
 		}
 	}
 }

@@ -29,6 +29,9 @@ func story(r *Run) []byte {
 	}
 	if p.Nodes > 0 {
 		fmt.Fprintf(&b, "There are %d nodes with leases of %s, whose clocks are behind by %s.\n", p.Nodes, p.Lease, p.Behind)
+		if p.Gateway {
+			b.WriteString("Node 0 is a gateway.\n")
+		}
 	}
 	for _, o := range p.Outages {
 		fmt.Fprintf(&b, "%s to %s: node %d is %s.\n", clock(o.From), clock(o.Until), o.Node, o.Kind)

@@ -36,6 +36,8 @@ type Plan struct {
 
 	Nodes   int      `json:"nodes,omitempty"` // of a cluster, 0 for a server alone
 	Outages []Outage `json:"outages,omitempty"`
+	// Gateway means that the first node is a gateway: it has no endpoints, and starts before the others.
+	Gateway bool `json:"gateway,omitempty"`
 	// Lease is how long a node may own an endpoint without a sign of life.
 	Lease time.Duration `json:"lease,omitempty"`
 	// Behind is by how much the clock of each node is, as little as clocks that are kept in step are.
@@ -448,6 +450,12 @@ func New(seed uint64) *Plan {
 		}
 	}
 	aim(next(), p)
+	if r = next(); p.Nodes > 0 && r.IntN(3) == 0 {
+		p.Gateway = true
+		for n := 1; n < p.Nodes; n++ {
+			p.Outages = append(p.Outages, Outage{Window{0, between(r, time.Second, 20*time.Second)}, n, Down})
+		}
+	}
 	return p
 }
 

@@ -113,6 +113,9 @@ func (w cluster) runNode(ctx context.Context, i int) error {
 	c.Contact = fmt.Sprint(contact, i)
 	c.Cluster = config.Cluster{Name: "sim", Node: fmt.Sprint("n", i), Role: "worker", Lease: registry.Duration(w.Lease),
 		API: map[string]string{}}
+	if w.Gateway && i == 0 {
+		c.Cluster.Role = "gateway"
+	}
 	for k := range w.Nodes {
 		c.Cluster.API[fmt.Sprint("n", k)] = "http://" + inner(k)
 	}
