@@ -3,6 +3,7 @@ package hybrid
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -31,6 +32,16 @@ type table struct {
 	long   []int           // rows that are too long to run early
 	costs  []time.Duration // of rows with a deadline, summed by the slots left
 	recent []int           // rows that were executed in the slot before
+	decays []decay         // that were computed last, since many rows share one
+	ranked uint64          // how often this was ranked
+}
+
+// A decay is how a rate's likelihood decays from a slot on in a cell: e^(−rλτ) for the lowest rate.
+type decay struct {
+	ranked uint64 // when it was computed, see table
+	last   uint64
+	cell   int
+	tau, e float64
 }
 
 // A row is one query. Rates, excitation and so on are copies from its state.
@@ -91,6 +102,9 @@ func (t *table) read(m policy.Moment, all []*policy.Candidate) {
 	t.rows = slices.Grow(t.rows[:min(have, n)], max(0, n-have))[:n]
 	t.weights = slices.Grow(t.weights[:min(have, n)], max(0, n-have))[:n]
 	t.keys = slices.Grow(t.keys[:0], n)[:n]
+	if size := 1 << min(12, bits.Len(uint(n))); len(t.decays) < size {
+		t.decays = make([]decay, size)
+	}
 	for _, i := range m.Moved {
 		if i < min(have, n) {
 			t.set(i)
@@ -133,6 +147,7 @@ func rowOf(c *policy.Candidate, first *rateEstimate) row {
 func (t *table) evaluate() {
 	t.bound, t.recent, t.fresh, t.long, t.levels = t.bound[:0], t.recent[:0], t.fresh[:0], t.long[:0], levels{}
 	queries, cost := 0, time.Duration(0)
+	t.ranked++
 	for i := range t.rows {
 		r := &t.rows[i]
 		if r.due = t.deadline(r); r.due > 0 {
@@ -174,8 +189,8 @@ func (t *table) gain(i int) float64 {
 	if r.changed > 0 {
 		c = int(r.cells) + ageRow(v.start-v.calendar.clock(r.changed))
 	}
-	tau := max(0, v.now-v.calendar.clock(r.last))
-	p := prospect{w: &t.weights[i], leave: &v.leave[c], tau: tau, x: r.x, e: math.Exp(-v.missed * v.ratio[c] * tau * policy.LowestRate)}
+	d := t.decay(r.last, c)
+	p := prospect{w: &t.weights[i], leave: &v.leave[c], tau: d.tau, x: r.x, e: d.e}
 	if r.hinted {
 		p.hint = v.evidence()
 	}
@@ -183,6 +198,16 @@ func (t *table) gain(i int) float64 {
 		p.learn = &v.learn[costClass(r.seconds)]
 	}
 	return p.gain()
+}
+
+// decay is that of a row that was executed last in a slot.
+func (t *table) decay(last uint64, cell int) *decay {
+	d, v := &t.decays[(last*cells+uint64(cell))&uint64(len(t.decays)-1)], t.view
+	if d.ranked != t.ranked || d.last != last || d.cell != cell {
+		tau := max(0, v.now-v.calendar.clock(last))
+		*d = decay{t.ranked, last, cell, tau, math.Exp(-v.missed * v.ratio[cell] * tau * policy.LowestRate)}
+	}
+	return d
 }
 
 // affords reports whether a query is short enough to run early.
