@@ -119,13 +119,15 @@ func (j *judge) broken(at time.Duration) bool {
 	})
 }
 
-// unsettled reports whether at a time a node of the cluster was out, or had just been, so that what it did may
-// be unknown to the others.
-func (j *judge) unsettled(at time.Duration) bool {
+// unsettled reports whether at a time a node of the cluster, or one of those that are named, was out, or had just been, so that what
+// it did may be unknown to the others.
+func (j *judge) unsettled(at time.Duration, nodes ...int) bool {
 	if j.restored > 0 && j.restored-2*time.Second <= at && at <= j.restored+j.Plan.Slot {
 		return true // the backup does not know what came after it
 	}
-	return slices.ContainsFunc(j.Plan.Outages, func(o plan.Outage) bool { return o.From-2*time.Second <= at && at <= o.Until+30*time.Second })
+	return slices.ContainsFunc(j.Plan.Outages, func(o plan.Outage) bool {
+		return o.From-2*time.Second <= at && at <= o.Until+30*time.Second && (len(nodes) == 0 || slices.Contains(nodes, o.Node))
+	})
 }
 
 // read collects requests and states, and checks what lives say of themselves.
@@ -163,6 +165,7 @@ func (j *judge) read() {
 			if e.Text != "" && !j.broken(e.At) && !flipped && !j.alone(&e) {
 				j.say(e.At, "%s: %s", e.Kind, e.Text)
 			}
+			flipped = flipped && e.Text != "" // a bit that does not matter
 		case plan.Stopped:
 			if e.Text != "" && !j.broken(e.At) {
 				j.say(e.At, "the server stopped with an error: %s", e.Text)
@@ -210,6 +213,7 @@ func (j *judge) read() {
 func (j *judge) politeness() {
 	var told, quiet time.Duration // when the endpoint said that it wants no requests, and until when
 	var ended time.Duration
+	by := 0 // the node that was told
 	for i, r := range j.requests {
 		is := j.in(r.begin)
 		most, onTheWay := is.Concurrency, slack // for how long another one may be sent after that
@@ -231,12 +235,13 @@ func (j *judge) politeness() {
 		if i > 0 && is.MinGap > 0 && r.begin-ended < is.MinGap-time.Millisecond {
 			j.say(r.begin, "a request begins %s after the end of the one before; min_gap is %s", r.begin-ended, is.MinGap)
 		}
-		if r.begin < quiet-time.Millisecond && r.begin > told+onTheWay && !j.unsettled(told) && !j.lost(told) && !j.misdated(told, r.begin) {
+		if r.begin < quiet-time.Millisecond && r.begin > told+onTheWay &&
+			!j.unsettled(told, by) && !j.lost(told, r.begin) && !j.misdated(told, r.begin) {
 			j.say(r.begin, "a request comes %s before the endpoint wants one", quiet-r.begin)
 		}
 		ended = max(ended, r.end)
 		if r.fault == plan.Busy && r.end+r.retry > quiet {
-			told, quiet = r.end, r.end+r.retry
+			told, quiet, by = r.end, r.end+r.retry, r.node
 		}
 	}
 }
@@ -252,10 +257,10 @@ func (j *judge) alone(e *plan.Event) bool {
 	return off >= 58 && strings.Contains(e.Text, "nothing came from it in 1m")
 }
 
-// lost reports whether a server may have forgotten at a start what it was told at a time: it goes on from an older backup, or
+// lost reports whether a server may have forgotten at a time what it was told before: it goes on from an older backup, or
 // the disk did not take it.
-func (j *judge) lost(told time.Duration) bool {
-	return told < j.restored || slices.ContainsFunc(j.ends, func(end time.Duration) bool {
+func (j *judge) lost(told, now time.Duration) bool {
+	return told < j.restored && j.restored <= now || slices.ContainsFunc(j.ends, func(end time.Duration) bool {
 		return told <= end && end < told+2*time.Second && j.broken(told)
 	})
 }
@@ -302,7 +307,8 @@ func (j *judge) budget() {
 			is.Budget, debt = max(is.Budget, end.Budget), 0
 			is.Rule = max(is.Rule, end.Rule)
 		}
-		if j.unsettled(at) || j.unsettled(at+j.Plan.Slot) { // the node that takes over may not know what was used
+		nodes := j.asking(at-j.Plan.Slot, at+j.Plan.Slot)
+		if len(nodes) > 1 || j.unsettled(at, nodes...) || j.unsettled(at+j.Plan.Slot, nodes...) { // the next one may not know what was used
 			is.Budget, debt = 2*is.Budget, 0
 		}
 		over := used[slot] - is.Budget
@@ -319,6 +325,16 @@ func (j *judge) budget() {
 			debt = 0
 		}
 	}
+}
+
+// asking lists the nodes that asked the endpoint in some time; without any, that is every node.
+func (j *judge) asking(from, until time.Duration) (nodes []int) {
+	for _, r := range j.requests {
+		if from <= r.begin && r.begin < until && !slices.Contains(nodes, r.node) {
+			nodes = append(nodes, r.node)
+		}
+	}
+	return nodes
 }
 
 // repays checks that no request begins in a slot whose budget, less what it repays of the debt of the slots before, is used up. A
@@ -380,7 +396,7 @@ func (j *judge) answers(q int) (list []answer) {
 			continue
 		}
 		must := len(r.members) == 1 && !r.closed && r.end-r.begin < j.in(r.begin).Timeout-slack &&
-			!j.again(r) && !j.charged(r) && !j.broken(r.end) && !j.unsettled(r.end) &&
+			!j.again(r) && !j.charged(r) && !j.broken(r.end) && !j.unsettled(r.end, r.node) &&
 			!slices.ContainsFunc(j.ends, func(end time.Duration) bool { return r.end <= end && end < r.end+2*time.Second })
 		list = append(list, answer{r.end, r.rows[k], must})
 	}
@@ -592,15 +608,16 @@ func (j *judge) rests(q int, at time.Duration) bool {
 func (j *judge) follower(who int) {
 	f := j.Plan.Followers[who]
 	h := j.history[f.Query]
-	state := func(at *plan.Event) []int {
+	state := func(seq uint64, epoch string) []int {
 		for _, e := range h {
-			if e.Seq == at.Seq && e.Epoch == at.Epoch {
+			if e.Seq == seq && e.Epoch == epoch {
 				return e.Rows[0]
 			}
 		}
 		return nil
 	}
 	var seq uint64
+	var rows []int
 	reason, epoch := "", ""
 	for _, e := range j.Events {
 		if e.Who != who || e.Query != f.Query {
@@ -613,6 +630,9 @@ func (j *judge) follower(who int) {
 				epoch, seq = "", 0
 			}
 		case plan.Moved:
+			if want := state(e.Seq, epoch); e.Seq > seq && want != nil && !slices.Equal(rows, want) {
+				j.say(e.At, "follower %d (%s) has %v and moves to change %d; the history has %v", who, f.Way, rows, e.Seq, want)
+			}
 			seq = max(seq, e.Seq)
 		case plan.Snapshot, plan.Delta:
 			if e.Epoch != epoch {
@@ -633,10 +653,10 @@ func (j *judge) follower(who int) {
 			if e.Kind == plan.Snapshot && seq > 0 && !j.trims() && f.Way != plan.Webhook {
 				j.say(e.At, "follower %d (%s) at change %d receives a snapshot: %s%s", who, f.Way, seq, e.Text, reason)
 			}
-			if want := state(&e); want != nil && !slices.Equal(e.Rows[0], want) {
-				j.say(e.At, "follower %d (%s) has %v at change %d; the history has %v", who, f.Way, e.Rows[0], e.Seq, want)
+			seq, rows = e.Seq, e.Rows[0]
+			if want := state(seq, epoch); want != nil && !slices.Equal(rows, want) {
+				j.say(e.At, "follower %d (%s) has %v at change %d; the history has %v", who, f.Way, rows, seq, want)
 			}
-			seq = e.Seq
 		}
 	}
 	if len(h) > 0 && seq != h[len(h)-1].Seq {

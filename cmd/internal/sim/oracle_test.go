@@ -38,6 +38,7 @@ func quiet() *Run {
 		at(60_000, plan.Event{Kind: plan.State, Seq: 1, Epoch: "e", Rows: one, Wall: wallAt(10)}),
 		at(60_000, plan.Event{Kind: plan.State, Prev: 1, Seq: 2, Epoch: "e", Rows: two, Wall: wallAt(20)}),
 		at(60_000, plan.Event{Kind: plan.Now, Rows: two}),
+		at(60_000, plan.Event{Kind: plan.Gauge, N: 2}),
 		at(60_000, plan.Event{Kind: plan.Used}),
 		at(60_000, plan.Event{Kind: plan.End}),
 	}}
@@ -62,7 +63,13 @@ func TestJudge(t *testing.T) {
 	}
 	answered := plan.Event{Kind: plan.Answer, N: 9, Members: []int{0}, Rows: [][]int{{1}}}
 	for name, spoil := range map[string]func(r *Run){
-		"a change is not delivered":        func(r *Run) { remove(r, plan.Delta, 2) },
+		"a change is not delivered":      func(r *Run) { remove(r, plan.Delta, 2) },
+		"a follower moves past a change": func(r *Run) { at(r, plan.Delta, 2).Kind = plan.Moved },
+		"the metrics lack a result":      func(r *Run) { remove(r, plan.Gauge, 0) },
+		"it is not known what is proved": func(r *Run) { r.Plan.Feed = &plan.Feed{} },
+		"the store is damaged after a bit that did not matter": func(r *Run) {
+			insert(r, 0, plan.Event{Kind: plan.Flipped}, plan.Event{Kind: plan.Checked}, plan.Event{Kind: plan.Checked, Text: "damaged"})
+		},
 		"a change is delivered twice":      func(r *Run) { insert(r, 8, r.Events[8]) },
 		"a follower has other rows":        func(r *Run) { at(r, plan.Delta, 2).Rows = [][]int{{2}} },
 		"a change is skipped":              func(r *Run) { at(r, plan.Delta, 2).Prev = 0 },
@@ -107,6 +114,18 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// endsWithOne makes the result of a quiet world at its end one row.
+func endsWithOne(r *Run) {
+	for i := range r.Events {
+		switch e := &r.Events[i]; e.Kind {
+		case plan.Now:
+			e.Rows = [][]int{{1}}
+		case plan.Gauge:
+			e.N = 1
+		}
+	}
+}
+
 // An answer may be lost whose connection was closed at once, because its time may have ended before it was read.
 func TestJudgeOfClosedConnections(t *testing.T) {
 	for after, wrong := range map[time.Duration]bool{0: false, time.Millisecond: false, 10 * time.Millisecond: true} {
@@ -115,8 +134,7 @@ func TestJudgeOfClosedConnections(t *testing.T) {
 		r.Events = slices.DeleteFunc(r.Events, func(e plan.Event) bool { return e.Seq == 2 })
 		i := slices.IndexFunc(r.Events, func(e plan.Event) bool { return e.Kind == plan.Answer && e.N == 2 })
 		r.Events = slices.Insert(r.Events, i+1, plan.Event{At: r.Events[i].At + after, Kind: plan.Closed, N: 2})
-		n := slices.IndexFunc(r.Events, func(e plan.Event) bool { return e.Kind == plan.Now })
-		r.Events[n].Rows = [][]int{{1}}
+		endsWithOne(r)
 		if found := Judge(r); len(found) > 0 != wrong {
 			t.Errorf("closed after %s: %q", after, found)
 		}
@@ -133,8 +151,7 @@ func TestJudgeOfRepeatedRequests(t *testing.T) {
 		asked := plan.Event{At: r.Events[i].At - pause - time.Millisecond, Kind: plan.Ask, N: 9, Members: []int{0}}
 		cut := plan.Event{At: r.Events[i].At - pause, Kind: plan.Answer, N: 9, Members: []int{0}, Text: plan.Cut}
 		r.Events = slices.Insert(r.Events, i, asked, cut)
-		n := slices.IndexFunc(r.Events, func(e plan.Event) bool { return e.Kind == plan.Now })
-		r.Events[n].Rows = [][]int{{1}}
+		endsWithOne(r)
 		r.Plan.MinGap = 0
 		if found := Judge(r); len(found) > 0 != wrong {
 			t.Errorf("after %s: %q", pause, found)
@@ -223,6 +240,37 @@ func TestJudgeOfLeases(t *testing.T) {
 		j := &judge{Run: &Run{Plan: &plan.Plan{Gateway: true}}, requests: []*request{{node: gateway}}}
 		if j.leases(); len(j.wrong) > 0 != (gateway == 0) {
 			t.Errorf("node %d: %q", gateway, j.wrong)
+		}
+	}
+}
+
+// The budget of a slot is that of two nodes only if another one may not know what was used. An answer that a node got counts unless
+// that node was out.
+func TestJudgeOfNodesThatTakeOver(t *testing.T) {
+	out := plan.Outage{Window: plan.Window{From: time.Minute, Until: 70 * time.Second}, Node: 1, Kind: plan.Off}
+	for _, c := range []struct {
+		nodes []int // that ask, for two thirds of the budget each
+		wrong bool
+	}{{[]int{0, 0}, true}, {[]int{1, 1}, false}, {[]int{0, 2}, false}} {
+		j := &judge{Run: &Run{Plan: &plan.Plan{Slot: 10 * time.Second, Span: 2 * time.Minute, Outages: []plan.Outage{out},
+			Settings: plan.Settings{Budget: 3 * time.Second, Rule: "strict", Timeout: 3 * time.Second}}}, history: map[int][]plan.Event{}}
+		for i, n := range c.nodes {
+			at := time.Minute + time.Duration(i)*3*time.Second
+			j.requests = append(j.requests, &request{begin: at, end: at + 2*time.Second, node: n, members: []int{0}, rows: [][]int{{i}}})
+		}
+		if j.budget(); len(j.wrong) > 0 != c.wrong {
+			t.Errorf("%v: %q", c.nodes, j.wrong)
+		}
+		for _, a := range j.answers(0) {
+			if must := c.nodes[0] == 0; a.must != must {
+				t.Errorf("%v: an answer counts: %v", c.nodes, a.must)
+			}
+		}
+	}
+	j := &judge{Run: &Run{Plan: &plan.Plan{}}, restored: time.Minute}
+	for now, want := range map[time.Duration]bool{40 * time.Second: false, 80 * time.Second: true} {
+		if j.lost(30*time.Second, now) != want {
+			t.Errorf("what was told before the restored backup may be forgotten at %s: %v", now, !want)
 		}
 	}
 }

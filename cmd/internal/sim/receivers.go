@@ -25,16 +25,21 @@ func (j *judge) states(q int) (list [][]int) {
 func (j *judge) contents(who int) {
 	f := j.Plan.Followers[who]
 	states := j.states(f.Query)
-	at, began, last := 0, false, []int(nil)
-	for _, e := range j.Events {
+	at, hooked, last := 0, time.Duration(-1), []int(nil)
+	var before *plan.Event
+	for i, e := range j.Events {
 		if e.Who != who || e.Query != f.Query || e.At < j.restored {
 			continue
 		}
 		switch e.Kind {
 		case plan.Hooked:
-			began = true
+			hooked, before = e.At, nil
 		case plan.Content:
-			began, last = true, e.Rows[0]
+			last = e.Rows[0]
+			if f.Way == plan.WebSub && before != nil && at == len(states)-1 && slices.Equal(before.Rows[0], last) && !j.repeats(f, before.At) {
+				j.say(e.At, "follower %d (%s) receives %v again, which it took at %s", who, f.Way, last, clock(before.At))
+			}
+			before = &j.Events[i]
 			if at == 0 && j.backedUp(f.Query, last) { // the log does not have the result of the backup
 				continue
 			}
@@ -53,8 +58,14 @@ func (j *judge) contents(who int) {
 	// A hub ends subscriptions after ten days, of which a step of the clock may be a part.
 	lapsed := f.Way == plan.WebSub && (j.restored > 0 || slices.ContainsFunc(j.Plan.Steps,
 		func(s plan.Step) bool { return s.By > 9*24*time.Hour }))
-	if began && !lapsed && last != nil && len(states) > 0 && !slices.Equal(last, states[len(states)-1]) {
-		j.say(j.Plan.Span+j.Plan.Settle, "follower %d (%s) ends with %v, the history with %v", who, f.Way, last, states[len(states)-1])
+	end := j.Plan.Span + j.Plan.Settle
+	switch {
+	case lapsed || len(states) == 0 || j.restored > 0 && last == nil: // a backup may lack the subscription
+	case last == nil && hooked < 0:
+		j.say(end, "follower %d (%s) has not begun", who, f.Way)
+	case last == nil && j.changed(f.Query) < hooked: // there is nothing to tell
+	case !slices.Equal(last, states[len(states)-1]):
+		j.say(end, "follower %d (%s) ends with %v, the history with %v", who, f.Way, last, states[len(states)-1])
 	}
 }
 
@@ -71,7 +82,8 @@ func (j *judge) backedUp(q int, rows []int) bool {
 func (j *judge) words(who int) {
 	f := j.Plan.Followers[who]
 	states := append([][]int{nil}, j.states(f.Query)...) // by seq
-	if j.trims() || len(states) == 1 || j.restored > 0 { // a backup may make it miss changes
+	// Changes that were dropped are not known, and a backup may make it miss some.
+	if len(states) == 1 || j.history[f.Query][0].Seq > 1 || j.restored > 0 {
 		return
 	}
 	var at map[int]bool
@@ -107,7 +119,11 @@ func (j *judge) words(who int) {
 			at, before = next, &j.Events[i]
 		}
 	}
-	if wait, _ := time.ParseDuration(f.Digest); at == nil || wait > 0 && j.Plan.Span+j.Plan.Settle-j.changed(f.Query) < wait+time.Minute {
+	if at == nil {
+		j.say(j.Plan.Span+j.Plan.Settle, "follower %d (people) has not begun", who)
+		return
+	}
+	if wait, _ := time.ParseDuration(f.Digest); wait > 0 && j.Plan.Span+j.Plan.Settle-j.changed(f.Query) < wait+time.Minute {
 		return // its digest may still come
 	}
 	for n := range at {
@@ -377,8 +393,8 @@ func (j *judge) past() {
 // What a server may use at the end of a world, when all is quiet. The nodes of a cluster are in one process, which also keeps what
 // those that were stopped have used.
 const (
-	mostGoroutines = 400
-	mostHeap       = 100 << 20
+	mostGoroutines = 100 // of a node
+	mostHeap       = 48 << 20
 )
 
 func (j *judge) use() {
@@ -386,7 +402,7 @@ func (j *judge) use() {
 		j.say(0, "it is not known what the process uses")
 	}
 	for _, e := range j.Events {
-		if e.Kind == plan.Used && (e.N > mostGoroutines || e.Seq > uint64(mostHeap*max(j.Plan.Nodes, 1))) {
+		if e.Kind == plan.Used && (e.N > mostGoroutines*max(j.Plan.Nodes, 1) || e.Seq > uint64(mostHeap*max(j.Plan.Nodes, 1))) {
 			j.say(e.At, "the process has %d goroutines and %d MiB of heap", e.N, e.Seq>>20)
 		}
 	}
@@ -399,6 +415,11 @@ func (j *judge) proofs() {
 		return
 	}
 	versions := j.Plan.Versions()
+	for q := range j.Plan.Queries {
+		if !j.tells(q, plan.Proved, plan.Unproved) {
+			j.say(j.Plan.Span+j.Plan.Settle, "it is not known at the end whether the result of query %d is proved", q)
+		}
+	}
 	for _, e := range j.Events {
 		switch e.Kind {
 		case plan.Proved:
@@ -428,6 +449,14 @@ func (j *judge) proofs() {
 	}
 }
 
+// tells reports whether the server says something of a query at the end, if it has a result.
+func (j *judge) tells(q int, kinds ...string) bool {
+	h := j.history[q]
+	return len(h) == 0 || slices.ContainsFunc(j.Events, func(e plan.Event) bool {
+		return slices.Contains(kinds, e.Kind) && e.Query == q && e.At >= h[0].At
+	})
+}
+
 // rowsAt are the rows of a query at a version of the data.
 func rowsAt(versions []plan.Version, n, query int) (rows []int) {
 	for _, v := range versions[:min(n, len(versions))] {
@@ -447,6 +476,11 @@ func (j *judge) untold(e *plan.Event) bool {
 
 // gauges checks what the metrics say of results, and the number of rounds of profiles.
 func (j *judge) gauges() {
+	for q := range j.Plan.Queries {
+		if !j.tells(q, plan.Gauge) {
+			j.say(j.Plan.Span+j.Plan.Settle, "the metrics do not say how many rows query %d has", q)
+		}
+	}
 	for _, e := range j.Events {
 		switch h := j.history[e.Query]; {
 		case e.Kind == plan.Gauge && len(h) > 0 && len(h[len(h)-1].Rows[0]) != e.N:
@@ -455,6 +489,9 @@ func (j *judge) gauges() {
 			x := j.Plan.Profiles[e.Who]
 			if most := int((e.At-x.From)/x.Every) + 1; e.N+e.Value > most && len(j.Plan.Steps) == 0 {
 				j.say(e.At, "profile %d has had %d rounds; in that time there are %d", e.Who, e.N+e.Value, most)
+			}
+			if e.N+e.Value == 0 && len(j.Plan.Steps) == 0 {
+				j.say(e.At, "profile %d has had no round", e.Who)
 			}
 		}
 	}

@@ -36,6 +36,15 @@ func told(p plan.Plan, received ...plan.Event) *Run {
 	}
 	r.Events = append(r.Events, plan.Event{At: end, Kind: plan.Now, Rows: [][]int{states[2]}},
 		plan.Event{At: end, Kind: plan.Used}, plan.Event{At: end, Kind: plan.End})
+	has := func(kind string) bool {
+		return slices.ContainsFunc(r.Events, func(e plan.Event) bool { return e.At == end && e.Kind == kind })
+	}
+	if !has(plan.Gauge) {
+		r.Events = append(r.Events, plan.Event{At: end, Kind: plan.Gauge, N: 2})
+	}
+	if p.Feed != nil && !has(plan.Unproved) {
+		r.Events = append(r.Events, plan.Event{At: end, Kind: plan.Proved, Epoch: "e", Seq: 3, N: 3})
+	}
 	return r
 }
 
@@ -52,6 +61,8 @@ func TestJudgeOfReceivers(t *testing.T) {
 		return plan.Plan{Followers: []plan.Follower{{Way: way, Away: []plan.Window{{From: 11 * time.Second, Until: 12 * time.Second}}}}}
 	}
 	content := func(s int, rows ...int) plan.Event { return at(s, plan.Event{Kind: plan.Content, Rows: [][]int{rows}}) }
+	forgets := follower(plan.People)
+	forgets.Edits = []plan.Edit{{At: time.Second, Settings: plan.Settings{Retention: 5, Age: time.Hour}}}
 	rarely := follower(plan.People)
 	rarely.Followers[0].Digest = "10m"
 	behind := plan.Plan{Nodes: 1, Behind: []time.Duration{time.Second}}
@@ -108,6 +119,15 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"an old result", follower(plan.SEPA), []plan.Event{content(21, 1, 2), content(22, 1), content(31, 2, 3)}, true},
 		{"not the last one", follower(plan.WebSub), []plan.Event{hooked, content(11, 1)}, true},
 
+		{"the last one again", follower(plan.WebSub), []plan.Event{hooked, content(31, 2, 3), content(41, 2, 3)}, true},
+		{"the last one again after a renewal", follower(plan.WebSub), []plan.Event{hooked, content(31, 2, 3),
+			at(40, plan.Event{Kind: plan.Hooked}), content(41, 2, 3)}, false},
+		{"nothing comes", follower(plan.WebSub), []plan.Event{hooked}, true},
+		{"nothing comes after the last change", follower(plan.WebSub), []plan.Event{at(40, plan.Event{Kind: plan.Hooked})}, false},
+		{"it does not begin", follower(plan.SEPA), nil, true},
+		{"nobody is told", follower(plan.People), nil, true},
+		{"changes are kept, though they need not be", forgets, []plan.Event{began, words(31, []int{3}, []int{1})}, true},
+
 		{"each change in words", follower(plan.People), []plan.Event{began, words(21, []int{2}, nil), words(31, []int{3}, []int{1})}, false},
 		{"a digest", follower(plan.People), []plan.Event{began, words(31, []int{2, 3}, []int{1})}, false},
 		{"a first result", follower(plan.People), []plan.Event{hooked, first, words(31, []int{2, 3}, []int{1})}, false},
@@ -163,6 +183,7 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"the metrics", plan.Plan{}, []plan.Event{at(360, plan.Event{Kind: plan.Gauge, N: 2})}, false},
 		{"other metrics", plan.Plan{}, []plan.Event{at(360, plan.Event{Kind: plan.Gauge, N: 1})}, true},
 		{"rounds of a profile", profiled, []plan.Event{at(360, plan.Event{Kind: plan.Captures, N: 4, Value: 2})}, false},
+		{"no round", profiled, []plan.Event{at(360, plan.Event{Kind: plan.Captures})}, true},
 		{"too many rounds", profiled, []plan.Event{at(360, plan.Event{Kind: plan.Captures, N: 9, Value: 2})}, true},
 		{"many goroutines", plan.Plan{}, []plan.Event{at(360, plan.Event{Kind: plan.Used, N: 5000})}, true},
 	} {

@@ -18,6 +18,7 @@ import (
 // The tokens of a world that has some.
 const (
 	holderToken = "holder-0123456789abcdef"
+	appToken    = "app-0123456789abcdef"
 	viewerToken = "viewer-0123456789abcdef"
 )
 
@@ -28,6 +29,7 @@ func (w *world) tokens() []registry.Token {
 	}
 	return []registry.Token{
 		{Name: "holder", Role: registry.RoleAdmin, SHA256: registry.HashSecret(holderToken)},
+		{Name: "app", Role: registry.RoleApp, SHA256: registry.HashSecret(appToken)},
 		{Name: "viewer", Role: registry.RoleRead, SHA256: registry.HashSecret(viewerToken)},
 	}
 }

@@ -23,7 +23,7 @@ func (w *world) followSEPA(ctx context.Context, i int) error {
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	ask := map[string]any{"sparql": query(f.Query), "alias": "a"}
 	if w.Tokens {
-		ask["authorization"] = "Bearer " + viewerToken
+		ask["authorization"] = "Bearer " + appToken // it registers the query
 	}
 	if err := c.WriteJSON(map[string]any{"subscribe": ask}); err != nil {
 		return err
