@@ -145,14 +145,6 @@ func resized(b []byte, size int64) []byte {
 	return append(b, make([]byte, size-int64(len(b)))...)
 }
 
-// Used is the number of bytes of all files.
-func (d *Disk) Used() (n int64) {
-	for _, x := range d.nodes {
-		n += int64(len(x.data))
-	}
-	return n
-}
-
 func clean(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }
 
 func (d *Disk) OpenFile(name string, flag sys.Oflag, perm fs.FileMode) (sys.File, sys.Errno) {
