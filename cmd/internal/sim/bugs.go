@@ -461,7 +461,12 @@ func named(names string) (list []int, err error) {
 	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(bugs, func(b bug) bool { return b.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no bug %q", name)
+			all := make([]string, len(bugs))
+			for n, b := range bugs {
+				all[n] = b.name
+			}
+			slices.Sort(all)
+			return nil, fmt.Errorf("-bugs: there is no bug %q: give all, none or some of %s", name, strings.Join(all, ", "))
 		}
 		list = append(list, i)
 	}

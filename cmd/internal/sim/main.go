@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -23,7 +24,8 @@ import (
 
 // once are the seeds of worlds that were wrong once, apart from those that make test runs anyway. They are run with each list of
 // seeds that begins with the first one.
-var once = []uint64{43, 181, 202, 239, 270, 371, 380, 400, 495, 555, 650, 656, 691, 709, 942, 2070, 3465, 3907, 3977, 4147, 4608, 7051, 7362}
+var once = []uint64{43, 181, 202, 239, 270, 371, 380, 400, 495, 555, 650, 656, 691, 709, 942, 2070, 3465, 3907, 3977, 4147, 4608,
+	7051, 7362}
 
 // A command is what was asked for.
 type command struct {
@@ -34,6 +36,7 @@ type command struct {
 	output     bool
 	twice      bool
 	planted    string
+	bugs       []int // that planted names
 	without    string
 	shrinks    bool
 	times      bool
@@ -43,25 +46,72 @@ type command struct {
 }
 
 func main() {
-	var c command
-	flag.StringVar(&c.dir, "dir", cacheDir(), "directory for the compiled server")
-	flag.Uint64Var(&c.seed, "seed", 0, "run only this seed")
-	flag.Uint64Var(&c.from, "from", 1, "the first seed")
-	flag.IntVar(&c.seeds, "seeds", 200, "number of seeds")
-	flag.IntVar(&c.jobs, "jobs", runtime.NumCPU(), "worlds at a time")
-	flag.BoolVar(&c.story, "story", false, "tell what happened")
-	flag.BoolVar(&c.output, "output", false, "show what the server printed")
-	flag.BoolVar(&c.twice, "twice", false, "run each seed twice, and compare all calls")
-	flag.StringVar(&c.planted, "bugs", "", "plant bugs and find them: names, or all; none runs worlds in which they sleep")
-	flag.StringVar(&c.without, "without", "", "leave out parts of the world, such as f0,w2")
-	flag.BoolVar(&c.shrinks, "shrink", false, "look for the smallest part of a wrong world that is wrong")
-	flag.BoolVar(&c.times, "times", false, "show what each world took")
-	flag.BoolVar(&c.built, "built", false, "run the server that was built before")
-	flag.Parse()
+	c, err := parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sim:", err)
+		os.Exit(2)
+	}
 	if err := c.run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "sim:", err)
 		os.Exit(1)
 	}
+}
+
+// parse reads what is asked for, and refuses what makes no sense before anything is built.
+func parse(args []string) (*command, error) {
+	c, f := &command{}, flag.NewFlagSet("sim", flag.ExitOnError)
+	f.StringVar(&c.dir, "dir", cacheDir(), "directory for the compiled server")
+	f.Uint64Var(&c.seed, "seed", 0, "run only this seed")
+	f.Uint64Var(&c.from, "from", 1, "the first seed")
+	f.IntVar(&c.seeds, "seeds", 200, "number of seeds")
+	f.IntVar(&c.jobs, "jobs", runtime.NumCPU(), "worlds at a time")
+	f.BoolVar(&c.story, "story", false, "tell what happened")
+	f.BoolVar(&c.output, "output", false, "show what the server printed")
+	f.BoolVar(&c.twice, "twice", false, "run each seed twice, and compare all calls")
+	f.StringVar(&c.planted, "bugs", "", "plant bugs and find them: names, or all; none runs worlds in which they sleep")
+	f.StringVar(&c.without, "without", "", "leave out parts of the world, such as f0,w2")
+	f.BoolVar(&c.shrinks, "shrink", false, "look for the smallest part of a wrong world that is wrong")
+	f.BoolVar(&c.times, "times", false, "show what each world took")
+	f.BoolVar(&c.built, "built", false, "run the server that was built before")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	seeded := false
+	f.Visit(func(x *flag.Flag) { seeded = seeded || x.Name == "seed" })
+	switch {
+	case f.NArg() > 0:
+		return nil, fmt.Errorf("the argument %q belongs to no flag: give a seed with -seed", f.Arg(0))
+	case seeded && c.seed == 0:
+		return nil, errors.New("-seed is 0: seeds begin with 1")
+	case c.from == 0:
+		return nil, errors.New("-from is 0: seeds begin with 1")
+	case c.seeds < 0:
+		return nil, fmt.Errorf("-seeds is %d: give 0 or more", c.seeds)
+	case c.jobs < 1:
+		return nil, fmt.Errorf("-jobs is %d: give 1 or more", c.jobs)
+	case c.shrinks && c.seed == 0:
+		return nil, errors.New("-shrink needs the seed of a wrong world: give it with -seed")
+	}
+	if c.planted != "" && c.planted != "none" {
+		var err error
+		if c.bugs, err = named(c.planted); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.check()
+}
+
+// check refuses parts that the world of a seed does not have, and names that no world has.
+func (c *command) check() error {
+	p := plan.New(cmp.Or(c.seed, c.from))
+	_, err := p.Without(c.parts()...)
+	if err == nil && c.seed != 0 { // in several worlds, a part is left out where it is
+		err = p.Check(c.parts()...)
+	}
+	if err != nil {
+		return fmt.Errorf("-without: %w", err)
+	}
+	return nil
 }
 
 // cacheDir is outside of the checkout, where its files would be packages.
@@ -74,13 +124,9 @@ func cacheDir() string {
 }
 
 func (c *command) run(ctx context.Context) error {
-	bug, list := none, []int(nil)
-	if c.planted != "" && c.planted != "none" {
-		var err error
-		if list, err = named(c.planted); err != nil {
-			return err
-		}
-		bug = list[0]
+	bug := none
+	if len(c.bugs) > 0 {
+		bug = c.bugs[0]
 	}
 	if err := c.prepare(ctx); err != nil {
 		return err
@@ -88,10 +134,10 @@ func (c *command) run(ctx context.Context) error {
 	switch {
 	case c.shrinks:
 		return c.shrink(ctx, bug)
-	case list == nil || c.seed != 0 && (c.story || c.output || c.without != ""): // one world with one bug
+	case c.bugs == nil || c.seed != 0 && (c.story || c.output || c.without != ""): // one world with one bug
 		return c.judge(ctx, bug)
 	}
-	return c.findAll(ctx, list)
+	return c.findAll(ctx, c.bugs)
 }
 
 // prepare builds the module.

@@ -2,8 +2,39 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
+
+// What makes no sense is refused before anything is built, with what is allowed.
+func TestParse(t *testing.T) {
+	for args, want := range map[string]string{
+		"13 -seeds 0":                            `the argument "13" belongs to no flag: give a seed with -seed`,
+		"-seeds -5":                              "-seeds is -5: give 0 or more",
+		"-jobs 0":                                "-jobs is 0: give 1 or more",
+		"-jobs -1 -bugs all":                     "-jobs is -1: give 1 or more",
+		"-seed 0":                                "-seed is 0: seeds begin with 1",
+		"-from 0":                                "-from is 0: seeds begin with 1",
+		"-shrink":                                "-shrink needs the seed of a wrong world: give it with -seed",
+		"-bugs gab":                              `-bugs: there is no bug "gab": give all, none or some of age-ahead, `,
+		"-without z9":                            `-without: "z9" is no part of a world, such as f0: a part is a letter and `,
+		"-seed 7 -without f99":                   "-without: the world of seed 7 has no part f99, but c1 to c",
+		"-seed 7 -without f0,c9999":              "-without: the world of seed 7 has no part c9999, but c1 to c",
+		"":                                       "",
+		"-seeds 0":                               "",
+		"-without p0,f99":                        "",
+		"-seed 7 -shrink -bugs none":             "",
+		"-seed 7 -without c60,q1 -bugs gap,debt": "",
+	} {
+		c, err := parse(strings.Fields(args))
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+		if args == "-seed 7 -without c60,q1 -bugs gap,debt" && (err != nil || len(c.bugs) != 2 || c.seed != 7) {
+			t.Errorf("%s: %+v", args, c)
+		}
+	}
+}
 
 // The command that runs a world again names the planted bug and what is left out.
 func TestAgain(t *testing.T) {

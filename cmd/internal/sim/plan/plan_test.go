@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 )
@@ -28,6 +29,9 @@ func TestWithout(t *testing.T) {
 	for seed := range uint64(50) {
 		p := New(seed)
 		before, _ := json.Marshal(p)
+		if err := p.Check(p.Parts()...); err != nil {
+			t.Error(err)
+		}
 		for _, name := range p.Parts() {
 			o, err := p.Without(name)
 			if err != nil {
@@ -63,10 +67,28 @@ func TestWithout(t *testing.T) {
 			t.Errorf("seed %d: leaving out parts has changed the plan", seed)
 		}
 	}
-	for _, bad := range []string{"", "f", "fx", "f-1"} {
-		if _, err := New(1).Without(bad); err == nil {
-			t.Errorf("%q is a part", bad)
+	for _, bad := range []string{"", "f", "fx", "f-1", "z9", "9", "ä1"} {
+		if _, err := New(1).Without(bad); err == nil || !strings.Contains(err.Error(), "f (faults of the endpoint)") {
+			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+// A plan says which parts it has.
+func TestCheck(t *testing.T) {
+	p := &Plan{Seed: 7, Span: 100 * time.Second, Queries: make([]Query, 3), Faults: make([]Fault, 1)}
+	if err := p.Check("c1", "c100", "q0", "q2", "f0"); err != nil {
+		t.Error(err)
+	}
+	want := " of seed 7 has no part "
+	for _, bad := range []string{"c0", "c101", "q3", "f1", "f00", "f+0", "w0", "p0", "g0", "u0", "k0", "i0"} {
+		err := p.Check("q0", bad)
+		if err == nil || !strings.HasSuffix(err.Error(), want+bad+", but c1 to c100, q0 to q2, f0") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	if err := p.Check("z9"); err == nil || strings.Contains(err.Error(), want) {
+		t.Error(err)
 	}
 }
 

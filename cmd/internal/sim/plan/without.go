@@ -4,30 +4,97 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
-// Parts returns the names of what can be left out of a plan, large parts first: what happens after so
-// many seconds (c), queries (q), followers (w), rules (r), readers of the past (p), the backup (g), stops (s), faults of the
-// endpoint (f) and of the disk (d), outages of nodes (o), steps of the clock (t), edits of settings (e), hints (h), the feed (u),
-// profiles (m), flipped bits (i), tokens (k), and the times at which a follower (a) or the receiver of a rule (b) is away.
+// parts are what a plan has a number of, in the order in which it is left out. The name of a part is a letter and a number from 0 on.
+var parts = []struct {
+	letter, what string
+	n            func(p *Plan) int
+}{
+	{"q", "queries", func(p *Plan) int { return len(p.Queries) }},
+	{"w", "followers", func(p *Plan) int { return len(p.Followers) }},
+	{"r", "rules", func(p *Plan) int { return len(p.Rules) }},
+	{"p", "the readers of the past", func(p *Plan) int { return one(p.ReadEvery > 0) }},
+	{"g", "the backup", func(p *Plan) int { return one(p.Restore > 0) }},
+	{"s", "stops", func(p *Plan) int { return len(p.Stops) }},
+	{"f", "faults of the endpoint", func(p *Plan) int { return len(p.Faults) }},
+	{"o", "outages of nodes", func(p *Plan) int { return len(p.Outages) }},
+	{"d", "faults of the disk", func(p *Plan) int { return len(p.Disk) }},
+	{"t", "steps of the clock", func(p *Plan) int { return len(p.Steps) }},
+	{"e", "edits of settings", func(p *Plan) int { return len(p.Edits) }},
+	{"h", "hints", func(p *Plan) int { return len(p.Hints) }},
+	{"u", "the feed", func(p *Plan) int { return one(p.Feed != nil) }},
+	{"k", "tokens", func(p *Plan) int { return one(p.Tokens) }},
+	{"m", "profiles", func(p *Plan) int { return len(p.Profiles) }},
+	{"i", "flipped bits", func(p *Plan) int { return len(p.Flips) }},
+	{"a", "the times at which a follower is away", func(p *Plan) int { return len(p.Followers) }},
+	{"b", "the times at which the receiver of a rule is away", func(p *Plan) int { return len(p.Rules) }},
+}
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Parts returns the names of what can be left out of a plan, large parts first: what happens after so many seconds (c), and then
+// all parts.
 func (p *Plan) Parts() (names []string) {
 	for _, share := range []time.Duration{4, 2} {
 		names = append(names, fmt.Sprint("c", int((p.Span-p.Span/share).Seconds())))
 	}
 	slices.Reverse(names)
-	for _, x := range []struct {
-		letter string
-		n      int
-	}{{"q", len(p.Queries)}, {"w", len(p.Followers)}, {"r", len(p.Rules)}, {"p", 1}, {"g", 1}, {"s", len(p.Stops)}, {"f", len(p.Faults)},
-		{"o", len(p.Outages)}, {"d", len(p.Disk)}, {"t", len(p.Steps)}, {"e", len(p.Edits)}, {"h", len(p.Hints)},
-		{"u", 1}, {"k", 1}, {"m", len(p.Profiles)}, {"i", len(p.Flips)},
-		{"a", len(p.Followers)}, {"b", len(p.Rules)}} {
-		for i := range x.n {
+	for _, x := range parts {
+		for i := range x.n(p) {
 			names = append(names, fmt.Sprint(x.letter, i))
 		}
 	}
 	return names
+}
+
+// Check returns an error if a name is none of a part that the plan has.
+func (p *Plan) Check(names ...string) error {
+	seconds := int(p.Span.Seconds())
+	for _, name := range names {
+		letter, n, err := split(name)
+		if err != nil {
+			return err
+		}
+		if letter == 'c' && 0 < n && n <= seconds || slices.Contains(p.Parts(), name) {
+			continue
+		}
+		has := []string{fmt.Sprint("c1 to c", seconds)}
+		for _, x := range parts {
+			switch n := x.n(p); {
+			case n == 1:
+				has = append(has, x.letter+"0")
+			case n > 1:
+				has = append(has, fmt.Sprintf("%s0 to %[1]s%d", x.letter, n-1))
+			}
+		}
+		return fmt.Errorf("the world of seed %d has no part %s, but %s", p.Seed, name, strings.Join(has, ", "))
+	}
+	return nil
+}
+
+// split returns the letter and the number of a part's name.
+func split(name string) (letter byte, n int, err error) {
+	known := "c (what happens after so many seconds)"
+	is := strings.HasPrefix(name, "c")
+	for _, x := range parts {
+		is = is || strings.HasPrefix(name, x.letter)
+		known += fmt.Sprintf(", %s (%s)", x.letter, x.what)
+	}
+	if is {
+		n, err = strconv.Atoi(name[1:])
+	}
+	if !is || err != nil || n < 0 {
+		return 0, 0, fmt.Errorf("%q is no part of a world, such as f0: a part is a letter and a number, and the letters are %s", name, known)
+	}
+	return name[0], n, nil
 }
 
 // Without returns the plan without some parts. Their numbers are those of the whole plan.
@@ -35,17 +102,14 @@ func (p *Plan) Without(names ...string) (*Plan, error) {
 	o := *p
 	drop := map[byte]map[int]bool{}
 	for _, name := range names {
-		n, err := 0, error(nil)
-		if len(name) > 1 {
-			n, err = strconv.Atoi(name[1:])
+		letter, n, err := split(name)
+		if err != nil {
+			return nil, err
 		}
-		if len(name) < 2 || err != nil || n < 0 {
-			return nil, fmt.Errorf("%q is no part of a world, such as f0", name)
+		if drop[letter] == nil {
+			drop[letter] = map[int]bool{}
 		}
-		if drop[name[0]] == nil {
-			drop[name[0]] = map[int]bool{}
-		}
-		drop[name[0]][n] = true
+		drop[letter][n] = true
 	}
 	o.Queries = left(p.Queries, drop['q'])
 	for n := range drop['c'] {
