@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/freshet/freshet/cmd/internal/sim/plan"
 )
@@ -13,13 +14,23 @@ import (
 func story(r *Run) []byte {
 	var b bytes.Buffer
 	p := r.Plan
-	fmt.Fprintf(&b, "Slots of %s with a budget of %s by %s (%s), merge: %s, %d at a time, min_gap %s, timeout %s, %d changes kept.\n",
-		p.Slot, p.Budget, p.Policy, p.Rule, p.Merge, p.Concurrency, p.MinGap, p.Timeout, p.Retention)
+	fmt.Fprintf(&b, "Slots of %s with %s.\n", p.Slot, settings(p.Settings))
 	for _, f := range p.Faults {
 		fmt.Fprintf(&b, "%s to %s: the endpoint is %s (%s) at one request in %d.\n", clock(f.From), clock(f.Until), f.Kind, f.Delay, f.Every)
 	}
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "%s: the clock is set by %s.\n", clock(s.At), s.By)
+	}
+	for _, s := range p.Stops {
+		if s.Clean {
+			fmt.Fprintf(&b, "%s: the server is stopped, and starts again after %s.\n", clock(s.At), s.Pause)
+			continue
+		}
+		fmt.Fprintf(&b, "%s: the power fails at the disk call number %d after that, or a second later; the server starts again after %s.\n",
+			clock(s.At), s.Call, s.Pause)
+	}
+	for i, f := range p.Flips {
+		fmt.Fprintf(&b, "%s: before the next start, bit %d is flipped at %.1f%% of the store's file.\n", clock(f.At), i%8, 100*f.Place)
 	}
 	for _, f := range p.Disk {
 		fmt.Fprintf(&b, "%s to %s: the disk %s at one call in %d.\n", clock(f.From), clock(f.Until), says[f.Kind], f.Every)
@@ -37,24 +48,78 @@ func story(r *Run) []byte {
 		fmt.Fprintf(&b, "%s to %s: node %d is %s.\n", clock(o.From), clock(o.Until), o.Node, o.Kind)
 	}
 	for _, e := range p.Edits {
-		fmt.Fprintf(&b, "%s: from the next start on: %+v.\n", clock(e.At), e.Settings)
+		fmt.Fprintf(&b, "%s: from the next start on, the server has %s.\n", clock(e.At), settings(e.Settings))
 	}
 	if p.Tokens {
 		b.WriteString("The server has tokens.\n")
 	}
-	if p.Feed != nil {
-		fmt.Fprintf(&b, "The endpoint has a feed: %+v.\n", *p.Feed)
+	during := func(list []plan.Window, what string) {
+		for _, w := range list {
+			fmt.Fprintf(&b, "%s to %s: %s.\n", clock(w.From), clock(w.Until), what)
+		}
+	}
+	if f := p.Feed; f != nil {
+		tells := "tells"
+		if !f.Position {
+			tells = "does not tell"
+		}
+		fmt.Fprintf(&b, "The endpoint has a feed: its log is %s behind the truth and answers after %s. The data of the endpoint are %s behind, "+
+			"and it %s its position in the log.\n", f.Delay, f.Slow, f.Lag, tells)
+		trouble := troubles[f.Trouble]
+		if f.Trouble == plan.Lost {
+			trouble = "cuts its answers off"
+		}
+		during(f.Away, "the log "+trouble)
+		during(f.Lost, "changes of the data are lost to the log")
+		if f.Position {
+			during(f.Lies, "the endpoint tells a wrong position")
+		}
+	}
+	for i, f := range p.Followers {
+		switch f.Way {
+		case plan.WebSocket, plan.SSE, plan.SEPA:
+			during(f.Away, follower(p, i)+" is away")
+		default:
+			during(f.Away, "the receiver of "+follower(p, i)+" "+troubles[f.Trouble])
+		}
 	}
 	for i, x := range p.Profiles {
-		fmt.Fprintf(&b, "Profile %d: %+v.\n", i, x)
+		fmt.Fprintf(&b, "%s: profile %d asks for queries %v to be refreshed together every %s, with a slack of %s.\n", clock(x.From), i,
+			x.Queries, x.Every, x.Slack)
 	}
 	for i, x := range p.Rules {
-		fmt.Fprintf(&b, "Rule %d is about query %d: %+v.\n", i, x.Query, x)
+		when, to := fmt.Sprintf("for each value of query %d above %d", x.Query, x.Above), "a webhook"
+		if x.Rows {
+			when = fmt.Sprintf("if query %d has more than %d rows", x.Query, x.Above)
+		}
+		if x.Manager {
+			to = "an Alertmanager"
+		}
+		fmt.Fprintf(&b, "%s: rule %d raises an alert %s, after %s, keeps it for %s, and sends it to %s.\n", clock(x.From), i, when, x.For,
+			x.Keep, to)
+		during(x.Away, fmt.Sprintf("the receiver of rule %d %s", i, troubles[x.Trouble]))
 	}
 	for _, e := range r.Events {
 		fmt.Fprintf(&b, "%s %s\n", clock(e.At), line(p, e))
 	}
 	return b.Bytes()
+}
+
+// settings are those of a server in words.
+func settings(s plan.Settings) string {
+	return fmt.Sprintf("a budget of %s by %s (%s), merge: %s, %d at a time, min_gap %s, timeout %s, and %d changes kept for %s", s.Budget,
+		s.Policy, s.Rule, s.Merge, s.Concurrency, s.MinGap, s.Timeout, s.Retention, s.Age)
+}
+
+// follower names a follower.
+func follower(p *plan.Plan, i int) string {
+	return fmt.Sprintf("follower %d (%s, query %d)", i, p.Followers[i].Way, p.Followers[i].Query)
+}
+
+// troubles are those of receivers in words.
+var troubles = map[string]string{
+	plan.Unavailable: "is unavailable", plan.Lost: "takes messages, but its answers are lost", plan.Hangs: "does not answer",
+	plan.Resets: "closes connections",
 }
 
 // says are the faults of a disk in words.
@@ -66,7 +131,7 @@ var says = map[string]string{
 func line(p *plan.Plan, e plan.Event) string {
 	who := ""
 	if e.Who < len(p.Followers) {
-		who = fmt.Sprintf("follower %d (%s, query %d)", e.Who, p.Followers[e.Who].Way, p.Followers[e.Who].Query)
+		who = follower(p, e.Who)
 	}
 	switch e.Kind {
 	case plan.Ask:
@@ -103,7 +168,11 @@ func line(p *plan.Plan, e plan.Event) string {
 	case plan.Alerts, plan.Firing:
 		return fmt.Sprintf("rule %d ends: %s has %v", e.Who, e.Kind, e.Rows[0])
 	case plan.Past:
-		return fmt.Sprintf("the result of query %d at %d%d was %v", e.Query, e.Seq, e.Wall, e.Rows[0])
+		at := fmt.Sprintf("at change %d", e.Seq)
+		if e.Wall != 0 {
+			at = fmt.Sprintf("at %.3fs of the server's clock", time.Unix(0, e.Wall).Sub(epoch).Seconds())
+		}
+		return fmt.Sprintf("the result of query %d %s was %v", e.Query, at, e.Rows[0])
 	case plan.Net:
 		return fmt.Sprintf("from %d to %d of query %d %v came and %v went", e.Prev, e.Seq, e.Query, e.Rows[0], e.Rows[1])
 	case plan.Proved:
