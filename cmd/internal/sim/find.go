@@ -53,7 +53,7 @@ func (f *finder) without(ctx context.Context, p *plan.Plan) *cleanRun {
 			return
 		}
 		r.took = is.Took
-		if wrong := Judge(is); len(wrong) > 0 {
+		if wrong := is.wrong(); len(wrong) > 0 {
 			fmt.Printf("Seed %d is wrong by itself: %s\n", p.Seed, wrong[0])
 			return
 		}
@@ -84,15 +84,13 @@ func (f *finder) find(ctx context.Context, n int) (x found) {
 			continue
 		}
 		x.runs++
-		begun := processor()
 		r, err := Simulate(ctx, f.module, p, n)
-		if err != nil { // the bug ends the server's process
-			x.seed, x.text = seed, err.Error()
-			x.took += processor() - begun
+		if err != nil { // of the simulation
+			x.text = err.Error()
 			return x
 		}
 		x.took += r.Took
-		if wrong := Judge(r); len(wrong) > 0 {
+		if wrong := r.wrong(); len(wrong) > 0 {
 			x.seed, x.text = seed, wrong[0]
 			return x
 		}

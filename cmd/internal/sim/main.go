@@ -253,7 +253,7 @@ func (c *command) judge(ctx context.Context, bug int) error {
 				n.Lives, n.Looks, n.Sleeps, n.Calls, n.Asks)
 			fmt.Printf("%d nodes, %d goroutines, %d MiB.\n", r.Plan.Nodes, used.N, used.Seq>>20)
 		}
-		wrong := Judge(r)
+		wrong := r.wrong()
 		if len(wrong) > 0 {
 			failed = append(failed, seed)
 			fmt.Printf("Seed %d is wrong:\n", seed)

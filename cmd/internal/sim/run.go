@@ -9,6 +9,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/sim/plan"
@@ -23,6 +25,15 @@ type Run struct {
 	Counts Counts
 	Took   time.Duration // of a processor
 	Met    []bool        // by planted bug: its place was reached
+	Ended  string        // how the server's process ended though nothing in the plan ends it, and what it printed last
+}
+
+// wrong returns what is wrong in a run. A world that has no end is not judged.
+func (r *Run) wrong() []string {
+	if r.Ended != "" {
+		return []string{r.Ended}
+	}
+	return Judge(r)
 }
 
 // none is no planted bug.
@@ -53,15 +64,13 @@ func Simulate(ctx context.Context, module *Module, p *plan.Plan, bug int) (*Run,
 	var log reader
 	for range mostLives {
 		m.flipBit()
-		code, err := m.live(ctx, module)
-		if err != nil {
-			return nil, fmt.Errorf("seed %d: %w\n%s", p.Seed, err, tail(out.Bytes()))
-		}
+		printed := out.Len()
+		code, failed := m.live(ctx, module)
 		if err := log.read(m.world); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("seed %d: %w", p.Seed, err)
 		}
 		r.Events = log.events
-		if m.mend(code, r.Events) {
+		if failed == nil && m.mend(code, r.Events) {
 			m.disk.Stop()
 			m.now += time.Minute
 			continue
@@ -70,8 +79,9 @@ func Simulate(ctx context.Context, module *Module, p *plan.Plan, bug int) (*Run,
 		if len(r.Events) > 0 {
 			last = r.Events[len(r.Events)-1].Kind
 		}
-		if code != killed && code != 0 {
-			return nil, fmt.Errorf("seed %d: the world ended with code %d at %s\n%s", p.Seed, code, m.now, tail(out.Bytes()))
+		if failed != nil || code != killed && code != 0 {
+			r.Ended = clock(m.now) + " " + ended(code, failed, out.String()[printed:])
+			break
 		}
 		if last == plan.End {
 			break
@@ -106,7 +116,28 @@ func Simulate(ctx context.Context, module *Module, p *plan.Plan, bug int) (*Run,
 	return r, nil
 }
 
-func tail(b []byte) []byte { return b[max(0, len(b)-40000):] }
+// ended says how a process ended and what it printed: the last lines, or those from a panic on.
+func ended(code uint32, failed error, printed string) string {
+	const most = 20
+	how := fmt.Sprintf("the server's process ends with code %d", code)
+	switch {
+	case failed != nil:
+		how, printed = "the server's process fails", strings.TrimSpace(printed)+"\n"+failed.Error()
+	case code == endless:
+		how = "the server's process does so much that it would never end"
+	}
+	if printed = strings.TrimSpace(printed); printed == "" {
+		return how
+	}
+	lines := strings.Split(printed, "\n")
+	from := max(0, len(lines)-most)
+	if i := slices.IndexFunc(lines[:from], func(line string) bool {
+		return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
+	}); i >= 0 {
+		from = i
+	}
+	return how + ":\n    " + strings.Join(lines[from:min(len(lines), from+most)], "\n    ")
+}
 
 // A reader reads what the world wrote.
 type reader struct {

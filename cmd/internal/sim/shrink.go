@@ -20,9 +20,9 @@ func (c *command) shrink(ctx context.Context, bug int) error {
 		}
 		r, err := Simulate(ctx, c.module, p, bug)
 		if err != nil {
-			return nil, []string{err.Error()}, nil // the server's process ended
+			return nil, nil, err
 		}
-		return r, Judge(r), nil
+		return r, r.wrong(), nil
 	}
 	gone := c.parts()
 	last, wrong, err := try(gone)
@@ -53,9 +53,6 @@ func (c *command) shrink(ctx context.Context, bug int) error {
 	for _, w := range wrong[:min(len(wrong), 10)] {
 		fmt.Println("  " + w)
 	}
-	fmt.Printf("  Again: %s -story\n", c.again(c.seed))
-	if last != nil {
-		fmt.Printf("%s", story(last))
-	}
+	fmt.Printf("  Again: %s -story\n%s", c.again(c.seed), story(last))
 	return nil
 }

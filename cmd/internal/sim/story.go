@@ -102,6 +102,9 @@ func story(r *Run) []byte {
 	for _, e := range r.Events {
 		fmt.Fprintf(&b, "%s %s\n", clock(e.At), line(p, e))
 	}
+	if how, _, _ := strings.Cut(r.Ended, "\n"); how != "" {
+		fmt.Fprintln(&b, strings.TrimSuffix(how, ":"))
+	}
 	return b.Bytes()
 }
 
