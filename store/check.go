@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -55,7 +56,7 @@ func (c *checker) all(tx *bbolt.Tx) error {
 		bucket []byte
 		check  func(bucket, k, v []byte)
 	}{
-		{bPurge, c.pending}, {bSpaces, c.space}, {bQueries, c.registration}, {bStats, c.statistics},
+		{bPurge, c.pending}, {bEndpoints, c.endpoint}, {bTokens, c.token}, {bSpaces, c.space}, {bQueries, c.registration}, {bStats, c.statistics},
 		{bResults, c.ofQuery}, {bSnapshots, c.ofQuery}, {bChanges, c.change},
 		{bSubscriptions, c.subscription}, {bRules, c.rule}, {bRuleStates, c.ruleState}, {bAlerts, c.alert},
 		{bProfiles, c.profile}, {bRounds, c.ofProfile}, {bOpen, c.ofProfile}, {bEnds, c.ofProfile}, {bCaptures, c.ofProfile},
@@ -134,8 +135,22 @@ func (c *checker) totals() {
 	}
 }
 
+func (c *checker) endpoint(_, name, _ []byte) {
+	e, err := findEndpoint(c.tx, string(name))
+	c.is(err == nil && e.Endpoint.Name == string(name), "endpoint %q cannot be read: %v", name, err)
+}
+
+func (c *checker) token(_, name, v []byte) {
+	var t registry.Token
+	err := json.Unmarshal(v, &t)
+	c.is(err == nil && t.Name == string(name), "token %q cannot be read: %v", name, err)
+}
+
 func (c *checker) space(_, name, _ []byte) {
 	s, _ := findSpace(c.tx, string(name))
+	if _, err := loadHealth(c.tx.Bucket(bHealth), s.number); err != nil {
+		c.found("endpoint %s: %v", name, err)
+	}
 	c.queries += s.queries
 	c.is(owner(c.tx, s.number) == s.name, "endpoint %s: its number %d does not lead back", name, s.number)
 	for bucket, want := range map[string]uint64{string(bRevisions): s.queries, string(bRemovals): s.removals} {

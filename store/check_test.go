@@ -63,6 +63,12 @@ func TestCheckFinds(t *testing.T) {
 			k, v := b.Cursor().First()
 			return b.Put(k, append([]byte(nil), v[:len(v)-1]...))
 		},
+		"an endpoint that cannot be read": func(tx *bbolt.Tx) error { return tx.Bucket(bEndpoints).Put([]byte("city"), []byte("{")) },
+		"a health that cannot be read": func(tx *bbolt.Tx) error {
+			s, _ := findSpace(tx, "city")
+			return tx.Bucket(bHealth).Put(key8(s.number), []byte("{"))
+		},
+		"a token that cannot be read": func(tx *bbolt.Tx) error { return tx.Bucket(bTokens).Put([]byte("shop"), []byte("{")) },
 	}
 	for _, bucket := range [][]byte{bStats, bQueries, bNames, bLive, bRevisions, bResults, bOffsets, bOld, bOwners, bSpaces} {
 		damage["an entry missing in "+string(bucket)] = deleteFirst(bucket)

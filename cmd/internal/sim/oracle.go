@@ -52,12 +52,13 @@ type judge struct {
 	begins   []time.Duration // of lives
 	failed   []time.Duration // begins of lives in which the server did not start
 	history  map[int][]plan.Event
-	restored time.Duration // when a backup was restored, 0 for never
+	restored time.Duration         // when a backup was restored, 0 for never
+	removed  map[int]time.Duration // when a query was removed
 }
 
 // Judge returns what is wrong in a run.
 func Judge(r *Run) []string {
-	j := &judge{Run: r, history: map[int][]plan.Event{}}
+	j := &judge{Run: r, history: map[int][]plan.Event{}, removed: map[int]time.Duration{}}
 	j.read()
 	j.politeness()
 	j.budget()
@@ -83,6 +84,7 @@ func Judge(r *Run) []string {
 	j.gauges()
 	j.hints()
 	j.leases()
+	j.held()
 	j.repeated()
 	j.use()
 	if i := bytes.Index(j.Output, []byte("panic")); i >= 0 {
@@ -165,7 +167,6 @@ func (j *judge) read() {
 			if e.Text != "" && !j.broken(e.At) && !flipped && !j.alone(&e) {
 				j.say(e.At, "%s: %s", e.Kind, e.Text)
 			}
-			flipped = flipped && e.Text != "" // a bit that does not matter
 		case plan.Stopped:
 			if e.Text != "" && !j.broken(e.At) {
 				j.say(e.At, "the server stopped with an error: %s", e.Text)
@@ -178,6 +179,8 @@ func (j *judge) read() {
 			if !strings.Contains(e.Text, "/problems/no-result") || !j.leftAlone(e.At) {
 				j.say(e.At, "%s", e.Text)
 			}
+		case plan.Removed:
+			j.removed[e.Query] = e.At
 		case plan.Registered:
 			if id := ids[e.Query]; id != "" && id != e.Text {
 				j.say(e.At, "query %d has another id: %s, then %s", e.Query, id, e.Text)
@@ -273,6 +276,28 @@ func (j *judge) misdated(then, now time.Duration) bool {
 			return then-serverclock.Patience-time.Second < s.At && s.At <= begun
 		})
 	})
+}
+
+// held checks that a query is not asked while it is paused, or after it was removed, but in a slot that runs already.
+func (j *judge) held() {
+	for _, e := range j.Events {
+		if e.Kind != plan.Paused && e.Kind != plan.Removed {
+			continue
+		}
+		until := j.Plan.Span + j.Plan.Settle
+		for _, o := range j.Events {
+			ends := o.Kind == plan.Resuming || o.Kind == plan.Registered && e.Kind == plan.Removed
+			if ends && o.Query == e.Query && e.At <= o.At && o.At < until {
+				until = o.At
+			}
+		}
+		for _, r := range j.requests {
+			if slices.Contains(r.members, e.Query) && e.At+j.Plan.Slot <= r.begin && r.begin < until && !j.lost(e.At, r.begin) &&
+				!j.unsettled(r.begin, r.node) {
+				j.say(r.begin, "query %d is asked, although it is %s since %s", e.Query, e.Kind, clock(e.At))
+			}
+		}
+	}
 }
 
 // leases checks that a gateway asks nothing, nor a node that is cut off from the journal once others may have its lease.
@@ -376,7 +401,7 @@ func (j *judge) repays(slot int, debt time.Duration, is plan.Settings) {
 func (j *judge) first(r *request) bool {
 	return slices.ContainsFunc(r.members, func(q int) bool {
 		return !slices.ContainsFunc(j.requests, func(o *request) bool {
-			return o.end <= r.begin && o.complete() && slices.Contains(o.members, q)
+			return o.begin >= j.removed[q] && o.end <= r.begin && o.complete() && slices.Contains(o.members, q)
 		})
 	})
 }
@@ -392,7 +417,7 @@ type answer struct {
 func (j *judge) answers(q int) (list []answer) {
 	for _, r := range j.requests {
 		k := slices.Index(r.members, q)
-		if k < 0 || !r.complete() || r.begin < j.restored {
+		if k < 0 || !r.complete() || r.begin < max(j.restored, j.removed[q]) {
 			continue
 		}
 		must := len(r.members) == 1 && !r.closed && r.end-r.begin < j.in(r.begin).Timeout-slack &&

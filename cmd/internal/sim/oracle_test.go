@@ -63,13 +63,10 @@ func TestJudge(t *testing.T) {
 	}
 	answered := plan.Event{Kind: plan.Answer, N: 9, Members: []int{0}, Rows: [][]int{{1}}}
 	for name, spoil := range map[string]func(r *Run){
-		"a change is not delivered":      func(r *Run) { remove(r, plan.Delta, 2) },
-		"a follower moves past a change": func(r *Run) { at(r, plan.Delta, 2).Kind = plan.Moved },
-		"the metrics lack a result":      func(r *Run) { remove(r, plan.Gauge, 0) },
-		"it is not known what is proved": func(r *Run) { r.Plan.Feed = &plan.Feed{} },
-		"the store is damaged after a bit that did not matter": func(r *Run) {
-			insert(r, 0, plan.Event{Kind: plan.Flipped}, plan.Event{Kind: plan.Checked}, plan.Event{Kind: plan.Checked, Text: "damaged"})
-		},
+		"a change is not delivered":        func(r *Run) { remove(r, plan.Delta, 2) },
+		"a follower moves past a change":   func(r *Run) { at(r, plan.Delta, 2).Kind = plan.Moved },
+		"the metrics lack a result":        func(r *Run) { remove(r, plan.Gauge, 0) },
+		"it is not known what is proved":   func(r *Run) { r.Plan.Feed = &plan.Feed{} },
 		"a change is delivered twice":      func(r *Run) { insert(r, 8, r.Events[8]) },
 		"a follower has other rows":        func(r *Run) { at(r, plan.Delta, 2).Rows = [][]int{{2}} },
 		"a change is skipped":              func(r *Run) { at(r, plan.Delta, 2).Prev = 0 },
@@ -272,6 +269,43 @@ func TestJudgeOfNodesThatTakeOver(t *testing.T) {
 		if j.lost(30*time.Second, now) != want {
 			t.Errorf("what was told before the restored backup may be forgotten at %s: %v", now, !want)
 		}
+	}
+}
+
+// A query is not asked while it is paused, or after it was removed, unless that is forgotten with a restored backup.
+func TestJudgeOfWhatHoldersEnd(t *testing.T) {
+	const slot = 10 * time.Second
+	for _, c := range []struct {
+		kind, end string
+		asked     time.Duration
+		restored  time.Duration
+		wrong     bool
+	}{
+		{plan.Paused, plan.Resuming, time.Minute + slot/2, 0, false},
+		{plan.Paused, plan.Resuming, time.Minute + slot, 0, true},
+		{plan.Paused, plan.Resuming, time.Minute + slot, time.Minute + slot/2, false},
+		{plan.Paused, plan.Registered, 3 * time.Minute, 0, true},
+		{plan.Paused, plan.Resuming, 3 * time.Minute, 0, false},
+		{plan.Removed, plan.Registered, time.Minute + slot, 0, true},
+		{plan.Removed, plan.Registered, 3 * time.Minute, 0, false},
+	} {
+		j := &judge{Run: &Run{Plan: &plan.Plan{Slot: slot, Span: 4 * time.Minute}, Events: []plan.Event{{At: time.Minute, Kind: c.kind},
+			{At: 2 * time.Minute, Kind: plan.Paused, Query: 1}, {At: 150 * time.Second, Kind: c.end}}},
+			requests: []*request{{begin: c.asked, end: c.asked, members: []int{0}}}, restored: c.restored}
+		if j.held(); len(j.wrong) > 0 != c.wrong {
+			t.Errorf("%+v: %q", c, j.wrong)
+		}
+	}
+	r := quiet() // a result that a query had before it was removed is not expected
+	r.Events = slices.Insert(r.Events, 3, plan.Event{At: 3 * time.Second, Kind: plan.Ask, N: 7, Members: []int{0}},
+		plan.Event{At: 3050 * time.Millisecond, Kind: plan.Answer, N: 7, Members: []int{0}, Rows: [][]int{{5}}})
+	if len(Judge(r)) == 0 {
+		t.Error("an answer is in no history, and the judge sees nothing")
+	}
+	r.Events = slices.Insert(r.Events, 5, plan.Event{At: 5 * time.Second, Kind: plan.Removed},
+		plan.Event{At: 6 * time.Second, Kind: plan.Registered, Text: "q_1"})
+	if wrong := Judge(r); len(wrong) > 0 {
+		t.Errorf("a query that was removed and registered again: %q", wrong)
 	}
 }
 

@@ -285,7 +285,7 @@ func (j *judge) hints() {
 			continue
 		}
 		for _, q := range e.Members {
-			if p.Queries[q].Registered+time.Minute > e.At {
+			if x := p.Queries[q]; x.Registered+time.Minute > e.At || x.Paused.From < until && calm.From < x.Paused.Until {
 				continue
 			}
 			if !slices.ContainsFunc(j.requests, func(r *request) bool {
@@ -353,7 +353,7 @@ func (j *judge) changed(q int) (at time.Duration) {
 // past checks what the server said about the past while it ran.
 func (j *judge) past() {
 	for _, e := range j.Events {
-		if e.Kind != plan.Past && e.Kind != plan.Net || e.At < j.restored {
+		if e.Kind != plan.Past && e.Kind != plan.Net || e.At < max(j.restored, j.removed[e.Query]) {
 			continue
 		}
 		h := j.history[e.Query]

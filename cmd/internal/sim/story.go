@@ -83,6 +83,16 @@ func story(r *Run) []byte {
 			during(f.Away, "the receiver of "+follower(p, i)+" "+troubles[f.Trouble])
 		}
 	}
+	for i, q := range p.Queries {
+		for _, x := range []struct {
+			plan.Window
+			what string
+		}{{q.Before, "is registered, and removed at the end"}, {q.Paused, "is paused"}, {q.Guest, "has a second holder"}} {
+			if x.Until > 0 {
+				during([]plan.Window{x.Window}, fmt.Sprintf("query %d %s", i, x.what))
+			}
+		}
+	}
 	for i, x := range p.Profiles {
 		fmt.Fprintf(&b, "%s: profile %d asks for queries %v to be refreshed together every %s, with a slack of %s.\n", clock(x.From), i,
 			x.Queries, x.Every, x.Slack)
@@ -194,6 +204,12 @@ func line(p *plan.Plan, e plan.Event) string {
 		return fmt.Sprintf("the history of query %d has change %d: %v", e.Query, e.Seq, e.Rows)
 	case plan.Now:
 		return fmt.Sprintf("the result of query %d is %v", e.Query, e.Rows)
+	case plan.Paused:
+		return fmt.Sprintf("query %d is paused", e.Query)
+	case plan.Resuming:
+		return fmt.Sprintf("query %d is to be resumed", e.Query)
+	case plan.Removed:
+		return fmt.Sprintf("query %d is removed", e.Query)
 	case plan.Registered:
 		return fmt.Sprintf("query %d is registered: %s", e.Query, e.Text)
 	}

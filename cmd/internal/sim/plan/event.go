@@ -13,6 +13,9 @@ const (
 	Left       = "left"       // node N was stopped
 	Checked    = "checked"    // the store was checked before the server opened it; Text is the error
 	Registered = "registered" // Query got the id Text
+	Paused     = "paused"     // Query is paused
+	Resuming   = "resuming"   // its holder resumes Query
+	Removed    = "removed"    // Query is removed
 	Ask        = "ask"        // the endpoint receives request N of node Who; Members are its queries
 	Answer     = "answer"     // the endpoint ends request N; Text is the fault, Rows are by member, if it answered
 	Closed     = "closed"     // the connection by which request N came to the endpoint is closed

@@ -162,6 +162,9 @@ type Query struct {
 	Cost       time.Duration `json:"cost"` // of one execution
 	Updates    []Update      `json:"updates"`
 	Watch      bool          `json:"watch,omitempty"` // it is registered as a watch of an entity
+	Before     Window        `json:"before,omitzero"` // it is registered, and removed again, before Registered
+	Paused     Window        `json:"paused,omitzero"` // its holder pauses it
+	Guest      Window        `json:"guest,omitzero"`  // somebody else has it, too, and edits and pauses that registration
 }
 
 // An Update replaces the rows of a query's true result.
@@ -456,7 +459,40 @@ func New(seed uint64) *Plan {
 			p.Outages = append(p.Outages, Outage{Window{0, between(r, time.Second, 20*time.Second)}, n, Down})
 		}
 	}
+	manage(next(), p)
 	return p
+}
+
+// manage lets holders do more with their queries than register them.
+func manage(r *rand.Rand, p *Plan) {
+	within := func(from time.Duration, longest time.Duration) (w Window) {
+		if from += between(r, 10*time.Second, time.Minute); from < p.Span*3/4 {
+			w = Window{from, min(p.Span, from+between(r, 10*time.Second, longest))}
+		}
+		return w
+	}
+	again := r.IntN(2 * len(p.Queries)) // the query that is removed once
+	for i := range p.Queries {
+		q := &p.Queries[i]
+		// A backup may have a query that was removed, and a server that is away for long removes it late.
+		const most = 70 * time.Second
+		if i == again && !q.Watch && p.Restore == 0 && q.Registered == 0 {
+			q.Before = Window{0, between(r, 10*time.Second, p.Span/2)}
+			q.Registered = q.Before.Until + most
+		}
+		if r.IntN(6) == 0 {
+			q.Paused = within(q.Registered, time.Minute)
+		}
+		if p.Tokens && !q.Watch && r.IntN(3) == 0 {
+			q.Guest = within(q.Registered, 2*time.Minute)
+		}
+	}
+	for i := range p.Followers {
+		p.Followers[i].From = max(p.Followers[i].From, p.Queries[p.Followers[i].Query].Registered+2*time.Second)
+	}
+	for i := range p.Rules {
+		p.Rules[i].From = max(p.Rules[i].From, p.Queries[p.Rules[i].Query].Registered+time.Second)
+	}
 }
 
 // patience is how long a clock that was set must show the other time until a server believes it.

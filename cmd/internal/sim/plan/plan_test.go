@@ -83,7 +83,7 @@ func TestCheck(t *testing.T) {
 	want := " of seed 7 has no part "
 	for _, bad := range []string{"c0", "c101", "q3", "f1", "f00", "f+0", "w0", "p0", "g0", "u0", "k0", "i0"} {
 		err := p.Check("q0", bad)
-		if err == nil || !strings.HasSuffix(err.Error(), want+bad+", but c1 to c100, q0 to q2, f0") {
+		if err == nil || !strings.HasSuffix(err.Error(), want+bad+", but c1 to c100, q0 to q2, f0, n0 to n2") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

@@ -31,6 +31,7 @@ var parts = []struct {
 	{"i", "flipped bits", func(p *Plan) int { return len(p.Flips) }},
 	{"a", "the times at which a follower is away", func(p *Plan) int { return len(p.Followers) }},
 	{"b", "the times at which the receiver of a rule is away", func(p *Plan) int { return len(p.Rules) }},
+	{"n", "what holders do with a query after they have registered it", func(p *Plan) int { return len(p.Queries) }},
 }
 
 func one(is bool) int {
@@ -111,13 +112,24 @@ func (p *Plan) Without(names ...string) (*Plan, error) {
 		}
 		drop[letter][n] = true
 	}
-	o.Queries = left(p.Queries, drop['q'])
+	o.Queries = slices.Clone(p.Queries)
+	for n := range drop['n'] {
+		if n < len(o.Queries) {
+			o.Queries[n].Before, o.Queries[n].Paused, o.Queries[n].Guest = Window{}, Window{}, Window{}
+		}
+	}
+	o.Queries = left(o.Queries, drop['q'])
 	for n := range drop['c'] {
 		o.Span = min(o.Span, time.Duration(n)*time.Second)
 	}
 	for i, q := range o.Queries {
 		o.Queries[i].Updates = slices.DeleteFunc(slices.Clone(q.Updates), func(u Update) bool { return u.At > o.Span })
 		o.Queries[i].Registered = min(q.Registered, o.Span)
+		for _, w := range []*Window{&o.Queries[i].Before, &o.Queries[i].Paused, &o.Queries[i].Guest} {
+			if w.Until > o.Span {
+				*w = Window{}
+			}
+		}
 	}
 	if o.Stops = left(p.Stops, drop['s']); o.Span < p.Span {
 		o.Stops = slices.DeleteFunc(o.Stops, func(s Stop) bool { return s.At+s.Pause > o.Span })

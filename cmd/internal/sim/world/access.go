@@ -19,6 +19,7 @@ import (
 const (
 	holderToken = "holder-0123456789abcdef"
 	appToken    = "app-0123456789abcdef"
+	guestToken  = "guest-0123456789abcdef"
 	viewerToken = "viewer-0123456789abcdef"
 )
 
@@ -30,6 +31,7 @@ func (w *world) tokens() []registry.Token {
 	return []registry.Token{
 		{Name: "holder", Role: registry.RoleAdmin, SHA256: registry.HashSecret(holderToken)},
 		{Name: "app", Role: registry.RoleApp, SHA256: registry.HashSecret(appToken)},
+		{Name: "guest", Role: registry.RoleApp, SHA256: registry.HashSecret(guestToken)},
 		{Name: "viewer", Role: registry.RoleRead, SHA256: registry.HashSecret(viewerToken)},
 	}
 }

@@ -23,6 +23,11 @@ const pauseOfHolders = 2 * time.Second
 
 // call sends a request to the server's API and decodes the answer.
 func (w *world) call(ctx context.Context, method, path string, body, answer any) (status int, err error) {
+	return w.callAs(ctx, holderToken, method, path, body, answer)
+}
+
+// callAs is call with a token.
+func (w *world) callAs(ctx context.Context, token, method, path string, body, answer any) (status int, err error) {
 	var in io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
@@ -31,15 +36,15 @@ func (w *world) call(ctx context.Context, method, path string, body, answer any)
 		}
 		in = bytes.NewReader(b)
 	}
-	return w.send(ctx, method, path, "application/json", in, answer)
+	return w.send(ctx, token, method, path, "application/json", in, answer)
 }
 
 // post sends a form.
 func (w *world) post(ctx context.Context, path string, form url.Values) (status int, err error) {
-	return w.send(ctx, http.MethodPost, path, "application/x-www-form-urlencoded", strings.NewReader(form.Encode()), nil)
+	return w.send(ctx, holderToken, http.MethodPost, path, "application/x-www-form-urlencoded", strings.NewReader(form.Encode()), nil)
 }
 
-func (w *world) send(ctx context.Context, method, path, mediaType string, in io.Reader, answer any) (status int, err error) {
+func (w *world) send(ctx context.Context, token, method, path, mediaType string, in io.Reader, answer any) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+w.server()+path, in)
@@ -47,7 +52,7 @@ func (w *world) send(ctx context.Context, method, path, mediaType string, in io.
 		return 0, err
 	}
 	r.Header.Set("Content-Type", mediaType)
-	w.sign(r, holderToken)
+	w.sign(r, token)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		w.turn.Add(1)
@@ -98,6 +103,9 @@ func name(i int) string { return fmt.Sprint("q", i) }
 
 // hold registers a query at its time, and again in each life, which changes nothing.
 func (w *world) hold(ctx context.Context, i int) {
+	if !w.holdBefore(ctx, i) {
+		return
+	}
 	at := w.Queries[i].Registered
 	for {
 		if !w.until(ctx, at) {
@@ -106,7 +114,7 @@ func (w *world) hold(ctx context.Context, i int) {
 		var made struct {
 			ID string `json:"id"`
 		}
-		path, body := "/v1/queries", map[string]any{"query": query(i), "endpoint": "city", "name": name(i)}
+		path, body := "/v1/queries", registration(i)
 		if w.Queries[i].Watch {
 			path, body = "/v1/watches", map[string]any{"iri": entity(i), "properties": []string{holds}, "endpoint": "city", "name": name(i)}
 		}
@@ -120,6 +128,88 @@ func (w *world) hold(ctx context.Context, i int) {
 			return
 		}
 		at = w.now() + time.Second
+	}
+}
+
+// registration is what registers a query.
+func registration(i int) map[string]any {
+	return map[string]any{"query": query(i), "endpoint": "city", "name": name(i)}
+}
+
+// insist repeats a call until the server has done it, or found that there is nothing to do.
+func (w *world) insist(ctx context.Context, token, method, path string, body any) bool {
+	for {
+		status, err := w.callAs(ctx, token, method, path, body, nil)
+		switch {
+		case err == nil || method == http.MethodDelete && (status == http.StatusNotFound || strings.Contains(err.Error(), "does not hold")):
+			return true
+		case refused(status, err):
+			w.write(plan.Event{Kind: plan.Problem, Text: err.Error()})
+			return false
+		case !w.until(ctx, w.now()+time.Second):
+			return false
+		}
+	}
+}
+
+// holdBefore registers a query and removes it again, unless it was removed in an earlier life.
+func (w *world) holdBefore(ctx context.Context, i int) bool {
+	x, memory, done := w.Queries[i].Before, fmt.Sprint("removed", i), false
+	if x.Until == 0 || recall(memory, &done) {
+		return true
+	}
+	if w.now() < x.Until && !w.insist(ctx, holderToken, http.MethodPost, "/v1/queries", registration(i)) ||
+		!w.until(ctx, x.Until) || !w.insist(ctx, holderToken, http.MethodDelete, "/v1/queries/"+name(i), nil) {
+		return false
+	}
+	w.write(plan.Event{Kind: plan.Removed, Query: i})
+	if err := keep(memory, true); err != nil {
+		w.write(plan.Event{Kind: plan.Problem, Text: err.Error()})
+	}
+	return true
+}
+
+// pause pauses a query for some time. What was confirmed holds in later lives.
+func (w *world) pause(ctx context.Context, i int) {
+	x, path := w.Queries[i].Paused, "/v1/queries/"+name(i)
+	if x.Until == 0 {
+		return
+	}
+	if w.now() < x.Until {
+		if !w.until(ctx, x.From) || !w.insist(ctx, holderToken, http.MethodPost, path+"/pause", nil) {
+			return
+		}
+		w.write(plan.Event{Kind: plan.Paused, Query: i})
+	}
+	if w.until(ctx, x.Until) {
+		w.write(plan.Event{Kind: plan.Resuming, Query: i})
+		w.insist(ctx, holderToken, http.MethodPost, path+"/resume", nil)
+	}
+}
+
+// visit lets somebody else hold a query for some time, of whom nothing can be seen in what the first holder gets.
+func (w *world) visit(ctx context.Context, i int) {
+	x, path := w.Queries[i].Guest, "/v1/queries/"+name(i)
+	if x.Until == 0 {
+		return
+	}
+	third := (x.Until - x.From) / 3
+	for n, step := range []struct {
+		method, path string
+		body         any
+	}{
+		{http.MethodPost, "/v1/queries", map[string]any{"query": query(i), "endpoint": "city"}},
+		{http.MethodPatch, path, map[string]any{"weight": 3, "tags": []string{"guest"}, "max_staleness": "90s"}},
+		{http.MethodPost, path + "/pause", nil},
+		{http.MethodDelete, path, nil},
+	} {
+		at := x.From + time.Duration(n)*third
+		if n < 3 && w.now() > at+third {
+			continue // a life before has done it
+		}
+		if !w.until(ctx, at) || !w.insist(ctx, guestToken, step.method, step.path, step.body) {
+			return
+		}
 	}
 }
 

@@ -189,6 +189,8 @@ func newLog() *slog.Logger {
 func (w *world) begin(ctx context.Context) {
 	for i := range w.Queries {
 		go w.hold(ctx, i)
+		go w.pause(ctx, i)
+		go w.visit(ctx, i)
 	}
 	for i := range w.Followers {
 		go w.follow(ctx, i)
