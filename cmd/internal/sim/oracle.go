@@ -569,11 +569,12 @@ func (j *judge) leftAlone(at time.Duration) bool {
 
 // starves reports whether a query was not asked for a minute under a policy that may prefer
 // others for ever, in slots that were full: requests and the gaps between them took four fifths of the
-// budget and more, or as much as leaves no room for what the query took once.
+// budget and more, or as much as leaves no room for what the query took once. Hybrid lets a query wait for up to 256 slots that
+// took more than the whole budget once.
 func (j *judge) starves(q int, at time.Duration) bool {
 	const lately = time.Minute
 	is := j.in(at)
-	if !slices.Contains([]string{"dj", "cr", "sjf", "ljf", "mrsf:p", "sedf:p", "medf:np"}, is.Policy) {
+	if !slices.Contains([]string{"dj", "cr", "sjf", "ljf", "mrsf:p", "sedf:p", "medf:np", "hybrid"}, is.Policy) {
 		return false
 	}
 	used, took := time.Duration(0), j.Plan.Queries[q].Cost
@@ -589,6 +590,9 @@ func (j *judge) starves(q int, at time.Duration) bool {
 		}
 	}
 	slots := lately / j.Plan.Slot
+	if is.Policy == "hybrid" {
+		return took > is.Budget
+	}
 	return used/slots >= min(is.Budget*4/5, is.Budget-took)
 }
 

@@ -400,6 +400,7 @@ func TestJudgeOfStarvedQueries(t *testing.T) {
 		{"dj", 500 * time.Millisecond, at - time.Second, 0, false},
 		{"rr", 500 * time.Millisecond, time.Minute, 0, false},
 		{"hybrid", 500 * time.Millisecond, time.Minute, 0, false},
+		{"hybrid", 100 * time.Millisecond, time.Minute, 510 * time.Millisecond, true},
 	} {
 		p := &plan.Plan{Slot: 2 * time.Second, Settings: plan.Settings{Policy: c.policy, Budget: 500 * time.Millisecond},
 			Queries: []plan.Query{{Cost: 140 * time.Millisecond}, {Cost: time.Millisecond}}}
