@@ -84,7 +84,7 @@ func Judge(r *Run) []string {
 	j.gauges()
 	j.hints()
 	j.leases()
-	j.held()
+	held(j)
 	j.repeated()
 	j.use()
 	if i := bytes.Index(j.Output, []byte("panic")); i >= 0 {
@@ -279,7 +279,7 @@ func (j *judge) misdated(then, now time.Duration) bool {
 }
 
 // held checks that a query is not asked while it is paused, or after it was removed, but in a slot that runs already.
-func (j *judge) held() {
+func held(j *judge) {
 	for _, e := range j.Events {
 		if e.Kind != plan.Paused && e.Kind != plan.Removed {
 			continue
@@ -332,7 +332,7 @@ func (j *judge) budget() {
 			is.Budget, debt = max(is.Budget, end.Budget), 0
 			is.Rule = max(is.Rule, end.Rule)
 		}
-		nodes := j.asking(at-j.Plan.Slot, at+j.Plan.Slot)
+		nodes := asking(j.requests, at-j.Plan.Slot, at+j.Plan.Slot)
 		if len(nodes) > 1 || j.unsettled(at, nodes...) || j.unsettled(at+j.Plan.Slot, nodes...) { // the next one may not know what was used
 			is.Budget, debt = 2*is.Budget, 0
 		}
@@ -353,8 +353,8 @@ func (j *judge) budget() {
 }
 
 // asking lists the nodes that asked the endpoint in some time; without any, that is every node.
-func (j *judge) asking(from, until time.Duration) (nodes []int) {
-	for _, r := range j.requests {
+func asking(requests []*request, from, until time.Duration) (nodes []int) {
+	for _, r := range requests {
 		if from <= r.begin && r.begin < until && !slices.Contains(nodes, r.node) {
 			nodes = append(nodes, r.node)
 		}

@@ -292,7 +292,7 @@ func TestJudgeOfWhatHoldersEnd(t *testing.T) {
 		j := &judge{Run: &Run{Plan: &plan.Plan{Slot: slot, Span: 4 * time.Minute}, Events: []plan.Event{{At: time.Minute, Kind: c.kind},
 			{At: 2 * time.Minute, Kind: plan.Paused, Query: 1}, {At: 150 * time.Second, Kind: c.end}}},
 			requests: []*request{{begin: c.asked, end: c.asked, members: []int{0}}}, restored: c.restored}
-		if j.held(); len(j.wrong) > 0 != c.wrong {
+		if held(j); len(j.wrong) > 0 != c.wrong {
 			t.Errorf("%+v: %q", c, j.wrong)
 		}
 	}

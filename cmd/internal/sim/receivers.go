@@ -416,7 +416,7 @@ func (j *judge) proofs() {
 	}
 	versions := j.Plan.Versions()
 	for q := range j.Plan.Queries {
-		if !j.tells(q, plan.Proved, plan.Unproved) {
+		if !tells(j, q, plan.Proved, plan.Unproved) {
 			j.say(j.Plan.Span+j.Plan.Settle, "it is not known at the end whether the result of query %d is proved", q)
 		}
 	}
@@ -450,7 +450,7 @@ func (j *judge) proofs() {
 }
 
 // tells reports whether the server says something of a query at the end, if it has a result.
-func (j *judge) tells(q int, kinds ...string) bool {
+func tells(j *judge, q int, kinds ...string) bool {
 	h := j.history[q]
 	return len(h) == 0 || slices.ContainsFunc(j.Events, func(e plan.Event) bool {
 		return slices.Contains(kinds, e.Kind) && e.Query == q && e.At >= h[0].At
@@ -477,7 +477,7 @@ func (j *judge) untold(e *plan.Event) bool {
 // gauges checks what the metrics say of results, and the number of rounds of profiles.
 func (j *judge) gauges() {
 	for q := range j.Plan.Queries {
-		if !j.tells(q, plan.Gauge) {
+		if !tells(j, q, plan.Gauge) {
 			j.say(j.Plan.Span+j.Plan.Settle, "the metrics do not say how many rows query %d has", q)
 		}
 	}

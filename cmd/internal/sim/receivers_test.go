@@ -125,7 +125,7 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"nothing comes", follower(plan.WebSub), []plan.Event{hooked}, true},
 		{"nothing comes after the last change", follower(plan.WebSub), []plan.Event{at(40, plan.Event{Kind: plan.Hooked})}, false},
 		{"it does not begin", follower(plan.SEPA), nil, true},
-		{"nobody is told", follower(plan.People), nil, true},
+		{"people are told nothing", follower(plan.People), nil, true},
 		{"changes are kept, though they need not be", forgets, []plan.Event{began, words(31, []int{3}, []int{1})}, true},
 
 		{"each change in words", follower(plan.People), []plan.Event{began, words(21, []int{2}, nil), words(31, []int{3}, []int{1})}, false},

@@ -101,11 +101,18 @@ func (p *paths) all() []string {
 // name is the name of a query.
 func name(i int) string { return fmt.Sprint("q", i) }
 
-// hold registers a query at its time, and again in each life, which changes nothing.
-func (w *world) hold(ctx context.Context, i int) {
-	if !w.holdBefore(ctx, i) {
+// A holder is one of query i.
+type holder struct {
+	*world
+	i int
+}
+
+// hold registers the query at its time, and again in each life, which changes nothing.
+func (w holder) hold(ctx context.Context) {
+	if !w.before(ctx) {
 		return
 	}
+	i := w.i
 	at := w.Queries[i].Registered
 	for {
 		if !w.until(ctx, at) {
@@ -137,7 +144,7 @@ func registration(i int) map[string]any {
 }
 
 // insist repeats a call until the server has done it, or found that there is nothing to do.
-func (w *world) insist(ctx context.Context, token, method, path string, body any) bool {
+func (w holder) insist(ctx context.Context, token, method, path string, body any) bool {
 	for {
 		status, err := w.callAs(ctx, token, method, path, body, nil)
 		switch {
@@ -152,9 +159,10 @@ func (w *world) insist(ctx context.Context, token, method, path string, body any
 	}
 }
 
-// holdBefore registers a query and removes it again, unless it was removed in an earlier life.
-func (w *world) holdBefore(ctx context.Context, i int) bool {
-	x, memory, done := w.Queries[i].Before, fmt.Sprint("removed", i), false
+// before registers the query and removes it again, unless it was removed in an earlier life.
+func (w holder) before(ctx context.Context) bool {
+	i, done := w.i, false
+	x, memory := w.Queries[i].Before, fmt.Sprint("removed", i)
 	if x.Until == 0 || recall(memory, &done) {
 		return true
 	}
@@ -169,8 +177,9 @@ func (w *world) holdBefore(ctx context.Context, i int) bool {
 	return true
 }
 
-// pause pauses a query for some time. What was confirmed holds in later lives.
-func (w *world) pause(ctx context.Context, i int) {
+// pause pauses the query for some time. What was confirmed holds in later lives.
+func (w holder) pause(ctx context.Context) {
+	i := w.i
 	x, path := w.Queries[i].Paused, "/v1/queries/"+name(i)
 	if x.Until == 0 {
 		return
@@ -187,8 +196,9 @@ func (w *world) pause(ctx context.Context, i int) {
 	}
 }
 
-// visit lets somebody else hold a query for some time, of whom nothing can be seen in what the first holder gets.
-func (w *world) visit(ctx context.Context, i int) {
+// visit lets somebody else hold the query for some time, of whom nothing can be seen in what the first holder gets.
+func (w holder) visit(ctx context.Context) {
+	i := w.i
 	x, path := w.Queries[i].Guest, "/v1/queries/"+name(i)
 	if x.Until == 0 {
 		return

@@ -188,9 +188,9 @@ func newLog() *slog.Logger {
 // begin lets everybody around the server begin.
 func (w *world) begin(ctx context.Context) {
 	for i := range w.Queries {
-		go w.hold(ctx, i)
-		go w.pause(ctx, i)
-		go w.visit(ctx, i)
+		go holder{w, i}.hold(ctx)
+		go holder{w, i}.pause(ctx)
+		go holder{w, i}.visit(ctx)
 	}
 	for i := range w.Followers {
 		go w.follow(ctx, i)
