@@ -134,11 +134,11 @@ func (p *Planner) keep(held map[string]bool) {
 	}
 }
 
-// Recovered ends the back-offs of queries that failed last since the endpoint did, and not because it refused them; of all that
-// failed if it is not known since when. No slot may be running.
+// Recovered ends the back-offs of queries that have failed since the endpoint failed, and not because it refused them; of all that
+// failed if it is not known since when. Queries that failed before, too, may do so by themselves. No slot may be running.
 func (p *Planner) Recovered(since time.Time) {
 	forgive(p, func(s *policy.Stats) bool {
-		return s.Failures > 0 && s.Cuts+s.Outdated == 0 && s.LastRun.Outcome != registry.Rejected && !s.LastRun.At.Before(since)
+		return s.Failures > 0 && s.Cuts+s.Outdated == 0 && s.LastRun.Outcome != registry.Rejected && !s.IncompleteSince.Before(since)
 	})
 }
 

@@ -498,7 +498,7 @@ func (j *judge) truth(q int) {
 			j.say(e.At, "query %d: the result is %v, the last state of the history %v", q, e.Rows[0], h[len(h)-1].Rows[0])
 		}
 		if want := j.Plan.Queries[q].Rows(j.Plan.Shown(e.At)); !slices.Equal(e.Rows[0], want) && !j.starves(q, e.At) && !j.leftAlone(e.At) &&
-			(j.Plan.Feed != nil || !j.rests(q, e.At)) {
+			!backsOff(j, q, e.At) && (j.Plan.Feed != nil || !j.rests(q, e.At)) {
 			j.say(e.At, "query %d is not fresh %s after the last fault: %v, want %v", q, j.Plan.Settle, e.Rows[0], want)
 		}
 	}
@@ -565,6 +565,28 @@ func (j *judge) leftAlone(at time.Duration) bool {
 		last = r.end
 	}
 	return wait >= 5*time.Second && at < last+wait
+}
+
+// backsOff reports whether a query is left out after failures, as others were answered between them: it may fail by itself. The n-th
+// failure in a row leaves it out until 2^(n−1) slots later.
+func backsOff(j *judge, q int, at time.Duration) bool {
+	var failures []*request
+	for _, r := range j.requests {
+		switch {
+		case !slices.Contains(r.members, q) || r.fault == plan.Busy:
+		case r.complete():
+			failures = nil
+		default:
+			failures = append(failures, r)
+		}
+	}
+	n := len(failures)
+	if n == 0 || at >= failures[n-1].end+j.Plan.Slot<<min(n-1, 6)+j.Plan.Slot {
+		return false
+	}
+	return slices.ContainsFunc(j.requests, func(r *request) bool {
+		return len(r.members) > 0 && r.complete() && failures[0].end < r.begin && r.end < failures[n-1].begin
+	})
 }
 
 // starves reports whether a query was not asked for a minute under a policy that may prefer

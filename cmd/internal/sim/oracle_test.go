@@ -383,6 +383,29 @@ func TestJudgeOfNodesThatAreAlone(t *testing.T) {
 	}
 }
 
+// A query that fails while others are answered is asked again later and later.
+func TestJudgeOfQueriesThatFail(t *testing.T) {
+	for _, c := range []struct {
+		failures int // one a slot, with an answer of another query before each
+		others   bool
+		after    time.Duration // the last one, in slots
+		want     bool
+	}{{3, true, 4, true}, {3, true, 6, false}, {4, true, 8, true}, {4, false, 4, false}, {0, true, 1, false}} {
+		const slot = 10 * time.Second
+		j := &judge{Run: &Run{Plan: &plan.Plan{Slot: slot}}, requests: []*request{{members: []int{0}, rows: [][]int{{1}}}}}
+		for i := range c.failures {
+			at := time.Duration(i+1) * slot
+			if c.others {
+				j.requests = append(j.requests, &request{begin: at - 2, end: at - 1, members: []int{1}, rows: [][]int{{1}}})
+			}
+			j.requests = append(j.requests, &request{begin: at, end: at, members: []int{0}, fault: plan.Broken})
+		}
+		if got := backsOff(j, 0, time.Duration(c.failures)*slot+c.after*slot); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // A policy may prefer other queries for ever as long as they fill the slots.
 func TestJudgeOfStarvedQueries(t *testing.T) {
 	const at = 10 * time.Minute
