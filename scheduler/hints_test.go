@@ -102,6 +102,31 @@ func TestHintGoesFirst(t *testing.T) {
 	})
 }
 
+// A query that is removed, or paused, after a hint is not asked again for it between two slots.
+func TestHintOfWhatIsRemoved(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("@every 1m", 30*time.Second, "rr"), same(t, time.Second))
+		w.register("a")
+		b := w.register("b")
+		w.register("c")
+		w.run()
+		defer w.stop()
+		until(90 * time.Second)
+		w.hint(registry.Hint{All: true})
+		time.Sleep(5 * time.Second)
+		n := len(w.service.executions())
+		b.Pause = &registry.Pause{At: time.Now(), By: "admin"}
+		w.put(b)
+		if err := w.ledger.Remove("q_a"); err != nil {
+			t.Fatal(err)
+		}
+		until(2*time.Minute - time.Second)
+		if got := w.since(n); len(got) == 0 || slices.Contains(got, "q_a") || slices.Contains(got, "q_b") {
+			t.Errorf("asked after q_a was removed and q_b was paused: %v", got)
+		}
+	})
+}
+
 // A hint makes a query run in a slot although its policy does not have it due, but not
 // if it is paused or waits for its min_interval; and only once.
 func TestHintBeforeDue(t *testing.T) {

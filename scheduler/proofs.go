@@ -256,14 +256,12 @@ func shown(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 	now := p.clock.Now()
 	p.mu.LockPlan()
-	e := p.set.endpoint
-	if e.Feed == "" {
-		p.planner.Proofs().Wake(now)
-		p.mu.Unlock()
-		return nil
-	}
-	err := p.update(now)
+	e, err := p.set.endpoint, p.update(now)
 	p.planner.Proofs().Wake(now)
+	if e.Feed == "" {
+		p.mu.Unlock()
+		return err
+	}
 	limit, end := p.offGridLimit(now, next)
 	limit = min(limit, end.Sub(now), time.Duration(e.Budget)/pollShare-p.proofs.polled)
 	polls := p.planner.Proofs().AwaitsPosition() && !now.Before(p.pollAt(now))

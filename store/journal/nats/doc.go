@@ -48,8 +48,9 @@
 // may have a hole, begin too late, or no longer grow. The node of the member looks at that each second and
 // refuses to go on with an ErrUnreadable: its directory is then removed, and the member takes everything from
 // the others. A message that the leader lacks counts as an altered journal only after Config.Patience, since
-// the leader may be such a member. If the end is lost, the nodes know better, because each compares the end
-// with the last entry that it has applied: see ErrShortened.
+// the leader may be such a member, whose own node then gets an ErrDropped if its copy begins too late. If the end
+// is lost, the nodes know better, because each compares the end with the last entry that it has applied: see
+// ErrShortened.
 //
 // # Access
 //
