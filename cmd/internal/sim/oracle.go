@@ -53,7 +53,7 @@ type judge struct {
 	failed   []time.Duration // begins of lives in which the server did not start
 	history  map[int][]plan.Event
 	restored time.Duration         // when a backup was restored, 0 for never
-	removed  map[int]time.Duration // when a query was removed
+	removed  map[int]time.Duration // when a query that was removed was registered again
 }
 
 // Judge returns what is wrong in a run.
@@ -136,7 +136,7 @@ func (j *judge) unsettled(at time.Duration, nodes ...int) bool {
 func (j *judge) read() {
 	open, last := map[int]*request{}, map[int]*request{}
 	ids := map[int]string{}
-	complete, flipped, before := false, false, ""
+	complete, flipped, before, gone := false, false, "", map[int]bool{}
 	cut := func(at time.Duration) {
 		for _, n := range slices.Sorted(maps.Keys(open)) {
 			open[n].end, open[n].cut = at, true
@@ -180,8 +180,11 @@ func (j *judge) read() {
 				j.say(e.At, "%s", e.Text)
 			}
 		case plan.Removed:
-			j.removed[e.Query] = e.At
+			j.removed[e.Query], gone[e.Query] = e.At, true
 		case plan.Registered:
+			if gone[e.Query] { // until then a slot may have run that had begun before
+				j.removed[e.Query], gone[e.Query] = e.At, false
+			}
 			if id := ids[e.Query]; id != "" && id != e.Text {
 				j.say(e.At, "query %d has another id: %s, then %s", e.Query, id, e.Text)
 			}

@@ -296,14 +296,14 @@ func TestJudgeOfWhatHoldersEnd(t *testing.T) {
 			t.Errorf("%+v: %q", c, j.wrong)
 		}
 	}
-	r := quiet() // a result that a query had before it was removed is not expected
+	r := quiet() // what is answered until a query that was removed is registered again is not expected
 	r.Events = slices.Insert(r.Events, 3, plan.Event{At: 3 * time.Second, Kind: plan.Ask, N: 7, Members: []int{0}},
 		plan.Event{At: 3050 * time.Millisecond, Kind: plan.Answer, N: 7, Members: []int{0}, Rows: [][]int{{5}}})
 	if len(Judge(r)) == 0 {
 		t.Error("an answer is in no history, and the judge sees nothing")
 	}
-	r.Events = slices.Insert(r.Events, 5, plan.Event{At: 5 * time.Second, Kind: plan.Removed},
-		plan.Event{At: 6 * time.Second, Kind: plan.Registered, Text: "q_1"})
+	r.Events = slices.Insert(r.Events, 3, plan.Event{At: 2500 * time.Millisecond, Kind: plan.Removed})
+	r.Events = slices.Insert(r.Events, 6, plan.Event{At: 6 * time.Second, Kind: plan.Registered, Text: "q_1"})
 	if wrong := Judge(r); len(wrong) > 0 {
 		t.Errorf("a query that was removed and registered again: %q", wrong)
 	}
