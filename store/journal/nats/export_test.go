@@ -148,8 +148,10 @@ func (j *Journal) Messages(ctx context.Context) uint64 {
 	return s.Msgs
 }
 
-// Lead makes a member the leader of the stream. Its error says who is.
+// Lead makes a member the leader of the stream. Its error says who is. A request may get no answer while the leader changes.
 func (j *Journal) Lead(ctx context.Context, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
 	info, err := j.leader.StreamInfo(j.stream, nats.Context(ctx))
 	if err != nil || info.Cluster.Leader == node {
 		return err
