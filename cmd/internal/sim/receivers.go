@@ -201,8 +201,9 @@ func (j *judge) rule(who int) {
 		return
 	}
 	want := x.Met(h[len(h)-1].Rows[0])
-	if since := j.changed(x.Query); j.Plan.Span+j.Plan.Settle-since < max(x.For, x.Keep)+time.Minute {
-		return // it may be pending
+	end := j.Plan.Span + j.Plan.Settle
+	if since := j.changed(x.Query); end-since < max(x.For, x.Keep)+time.Minute || j.leftAlone(end) {
+		return // it may be pending, or wait for answers
 	}
 	got := []int{}
 	for v, on := range firing {

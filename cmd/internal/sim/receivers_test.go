@@ -84,6 +84,11 @@ func TestJudgeOfReceivers(t *testing.T) {
 	}
 	profiled := plan.Plan{Profiles: []plan.Profile{{Every: time.Minute}}}
 	ruled := at(5, plan.Event{Kind: plan.Ruled})
+	var fails []plan.Event // the endpoint, so that it is left alone at the end
+	for i := range 8 {
+		fails = append(fails, at(340+i, plan.Event{Kind: plan.Ask, N: 20 + i, Members: []int{0}}),
+			at(340+i, plan.Event{Kind: plan.Answer, N: 20 + i, Members: []int{0}, Text: plan.Broken}))
+	}
 	fires := func(s, value int, seq uint64) plan.Event {
 		return at(s, plan.Event{Kind: plan.Fires, Value: value, Seq: seq, Text: time.Duration(1000*s + value).String()})
 	}
@@ -144,6 +149,7 @@ func TestJudgeOfReceivers(t *testing.T) {
 
 		{"alerts", rule, []plan.Event{ruled, fires(21, 2, 2), fires(31, 3, 3), ends(plan.Firing, 2, 3)}, false},
 		{"an alert is lost", rule, []plan.Event{ruled, fires(21, 2, 2), ends(plan.Firing, 2, 3)}, true},
+		{"an alert waits for answers", rule, append([]plan.Event{ruled, fires(21, 2, 2), ends(plan.Firing, 2)}, fails...), false},
 		{"an alert comes again", rule, []plan.Event{ruled, fires(21, 2, 2), fires(22, 2, 2), fires(31, 3, 3), ends(plan.Firing, 2, 3)}, true},
 		{"two alerts have one id", rule, []plan.Event{ruled, fires(21, 2, 2), repeated, fires(31, 3, 3), ends(plan.Firing, 2, 3)}, true},
 		{"an alert without a reason", rule, []plan.Event{ruled, fires(11, 2, 1), fires(31, 3, 3), ends(plan.Firing, 2, 3)}, true},
