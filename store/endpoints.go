@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -13,12 +14,41 @@ import (
 )
 
 // An EndpointStore stores endpoints. It implements registry.EndpointStore.
-type EndpointStore struct{ *boltFile }
+type EndpointStore struct {
+	*boltFile
+	mu      sync.Mutex
+	decoded map[string]decodedEndpoint // by name
+}
 
-// Endpoint implements registry.EndpointStore.
+// A decodedEndpoint is an endpoint with the stored bytes that it was decoded from.
+type decodedEndpoint struct {
+	stored []byte
+	registry.Endpoint
+}
+
+// mostDecoded bounds the endpoints that are kept decoded.
+const mostDecoded = 1000
+
+// Endpoint implements registry.EndpointStore. It decodes what is stored only if that differs from the last time,
+// since each registration and each view of a query reads an endpoint.
 func (d *EndpointStore) Endpoint(name string) (registry.Endpoint, error) {
-	c, err := d.Configured(name)
-	return c.Endpoint, err
+	return newest(d.boltFile, func(tx *bbolt.Tx) (registry.Endpoint, error) {
+		stored := endpointValue(tx, name)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if known, ok := d.decoded[name]; ok && bytes.Equal(known.stored, stored) {
+			return known.Clone(), nil
+		}
+		c, err := findEndpoint(tx, name)
+		if err != nil {
+			return registry.Endpoint{}, err
+		}
+		if len(d.decoded) >= mostDecoded {
+			clear(d.decoded)
+		}
+		d.decoded[name] = decodedEndpoint{bytes.Clone(stored), c.Endpoint.Clone()}
+		return c.Endpoint, nil
+	})
 }
 
 // Configured implements registry.EndpointStore.
@@ -158,12 +188,17 @@ func (e *endpointEdit) release(tx *bbolt.Tx) error {
 	return nil
 }
 
+// endpointValue returns an endpoint as stored, nil if there is none of the name.
+func endpointValue(tx *bbolt.Tx, name string) []byte {
+	if name == "" {
+		return nil
+	}
+	return tx.Bucket(bEndpoints).Get([]byte(name))
+}
+
 func findEndpoint(tx *bbolt.Tx, name string) (registry.Configured, error) {
 	var c registry.Configured
-	var v []byte
-	if name != "" {
-		v = tx.Bucket(bEndpoints).Get([]byte(name))
-	}
+	v := endpointValue(tx, name)
 	if v == nil {
 		return c, fmt.Errorf("endpoint %s: %w", name, registry.ErrNotFound)
 	}

@@ -127,10 +127,10 @@ type DB struct {
 
 func newDB(f *boltFile) *DB {
 	return &DB{
-		boltFile: f, Queries: &QueryStore{f}, Endpoints: &EndpointStore{f}, Profiles: &ProfileStore{f},
-		Rounds: &RoundStore{f}, Catalog: &Catalog{f}, History: &History{boltFile: f, walks: make(chan struct{}, mostWalks)},
-		Ledger: &Ledger{boltFile: f}, Subscriptions: &SubscriptionStore{f}, Rules: &RuleStore{f}, Tokens: &TokenStore{f},
-		Leases: &LeaseStore{boltFile: f},
+		boltFile: f, Queries: &QueryStore{f}, Endpoints: &EndpointStore{boltFile: f, decoded: map[string]decodedEndpoint{}},
+		Profiles: &ProfileStore{f}, Rounds: &RoundStore{f}, Catalog: &Catalog{f},
+		History: &History{boltFile: f, walks: make(chan struct{}, mostWalks)}, Ledger: &Ledger{boltFile: f},
+		Subscriptions: &SubscriptionStore{f}, Rules: &RuleStore{f}, Tokens: &TokenStore{f}, Leases: &LeaseStore{boltFile: f},
 	}
 }
 
