@@ -63,6 +63,8 @@ func TestJudgeOfReceivers(t *testing.T) {
 	content := func(s int, rows ...int) plan.Event { return at(s, plan.Event{Kind: plan.Content, Rows: [][]int{rows}}) }
 	forgets := follower(plan.People)
 	forgets.Edits = []plan.Edit{{At: time.Second, Settings: plan.Settings{Retention: 5, Age: time.Hour}}}
+	dropped := follower(plan.WebSub)
+	dropped.Edits = forgets.Edits
 	rarely := follower(plan.People)
 	rarely.Followers[0].Digest = "10m"
 	behind := plan.Plan{Nodes: 1, Behind: []time.Duration{time.Second}}
@@ -125,6 +127,7 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"not the last one", follower(plan.WebSub), []plan.Event{hooked, content(11, 1)}, true},
 
 		{"the last one again", follower(plan.WebSub), []plan.Event{hooked, content(31, 2, 3), content(41, 2, 3)}, true},
+		{"the last one again, of a history that is not known", dropped, []plan.Event{hooked, content(31, 2, 3), content(41, 2, 3)}, false},
 		{"the last one again after a renewal", follower(plan.WebSub), []plan.Event{hooked, content(31, 2, 3),
 			at(40, plan.Event{Kind: plan.Hooked}), content(41, 2, 3)}, false},
 		{"nothing comes", follower(plan.WebSub), []plan.Event{hooked}, true},
