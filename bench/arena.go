@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ type Arena struct {
 	// Recorded has budgets by the names of traces for which Budgets are none.
 	Recorded map[string][]time.Duration
 	rows     []traced
+	sums     map[string]string // by the names of traces: of their content
 }
 
 // Parts returns budgets for a recorded trace: a fortieth of what all queries take in a slot in the mean, and 2, 4, 8, 16 and 24
@@ -54,6 +56,36 @@ func Contestants() (out []string) {
 		}
 	}
 	return out
+}
+
+// Competitors reads a list of policies, separated by commas, and returns each once, as it spells itself.
+func Competitors(list string) (out []string, err error) {
+	for _, spelling := range SplitPolicies(list) {
+		p, err := scheduler.ParsePolicy(spelling)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(out, p.String()) {
+			out = append(out, p.String())
+		}
+	}
+	return out, nil
+}
+
+// Enter names a trace. It drops the rows of another one that had the name before, and returns their number.
+func (a *Arena) Enter(name string, t *trace.Trace) int {
+	if a.sums == nil {
+		a.sums = map[string]string{}
+	}
+	sum, before := t.Sum(), len(a.rows)
+	a.sums[name] = sum
+	a.rows = slices.DeleteFunc(a.rows, func(r traced) bool { return r.Trace == name && r.Sum != sum })
+	return before - len(a.rows)
+}
+
+// Drop drops the rows of some policies.
+func (a *Arena) Drop(policies []string) {
+	a.rows = slices.DeleteFunc(a.rows, func(r traced) bool { return slices.Contains(policies, r.Policy) })
 }
 
 // Read adds the rows of an earlier run.
@@ -107,7 +139,7 @@ func (a *Arena) run(ctx context.Context, name string, w *Simulator, done func(Ro
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	for _, r := range rows {
-		a.rows = append(a.rows, traced{name, r})
+		a.rows = append(a.rows, traced{name, a.sums[name], r})
 	}
 	return nil
 }
@@ -153,6 +185,14 @@ func (a *Arena) traces(s Setup) (out []string) {
 	return out
 }
 
+// ofBound returns the changes found in per cent of the bound, NaN without one.
+func ofBound(r *Row) float64 {
+	if r.Bound == 0 {
+		return math.NaN()
+	}
+	return 100 * float64(r.Relevant) / float64(r.Bound)
+}
+
 // column collects a number of a setup, one for each trace.
 func (a *Arena) column(s Setup, of func(*Row) float64) (out []float64) {
 	for _, name := range a.traces(s) {
@@ -165,17 +205,20 @@ func (a *Arena) column(s Setup, of func(*Row) float64) (out []float64) {
 func (a *Arena) table(w io.Writer, rule string) {
 	columns := []tableColumn{
 		{name: "found", of: func(r *Row) float64 { return float64(r.Relevant) }},
+		{name: "% of bound", digits: 1, of: ofBound},
 		{name: "stale", of: func(r *Row) float64 { return float64(r.AbsDelay) }},
 		{name: "most", of: func(r *Row) float64 { return float64(r.MaxDelay) }},
 		{name: "fresh %", digits: 2, of: func(r *Row) float64 { return 100 * r.Fresh }},
 		{name: "age", digits: 1, of: func(r *Row) float64 { return r.Age }},
+		{name: "req/found", digits: 1, of: func(r *Row) float64 { n, _ := r.PerChange(); return n }},
+		{name: "s/found", digits: 2, of: func(r *Row) float64 { _, n := r.PerChange(); return n }},
 	}
 	for _, b := range a.budgets() {
 		fmt.Fprintf(w, "\n**%s, %s**\n\n| policy | traces |", rule, seconds(b))
 		for _, c := range columns {
 			fmt.Fprintf(w, " %s |", c.name)
 		}
-		fmt.Fprintf(w, " found by %s less this | p |\n|%s\n", registry.DefaultPolicy, "---|---|---|---|---|---|---|---|---|")
+		fmt.Fprintf(w, " found by %s less this | p |\n|%s\n", registry.DefaultPolicy, strings.Repeat("---|", len(columns)+4))
 		for _, p := range a.Policies {
 			s := Setup{Policy: p, Budget: b, Rule: rule}
 			names := a.traces(s)
@@ -185,6 +228,10 @@ func (a *Arena) table(w io.Writer, rule string) {
 			fmt.Fprintf(w, "| `%s` | %d |", p, len(names))
 			for _, c := range columns {
 				m, d := figure.MeanDeviation(a.column(s, c.of))
+				if math.IsNaN(m) {
+					fmt.Fprint(w, " – |")
+					continue
+				}
 				fmt.Fprintf(w, " %s ± %s |", decimal(m, c.digits), decimal(d, c.digits))
 			}
 			own := s
@@ -207,16 +254,20 @@ func (a *Arena) table(w io.Writer, rule string) {
 // that an endpoint can run, on how many traces it finds at least 99.5 % of what it finds with the next smaller budget, and
 // its delays.
 func (a *Arena) goals(w io.Writer, rule string) {
-	fmt.Fprintf(w, "\n**%s, %s**\n\n| budget | traces | found | %% of rates | from | to | %% of best other | from | to | not less "+
-		"| most | stale |\n|%s\n", rule, registry.DefaultPolicy, strings.Repeat("---|", 12))
+	fmt.Fprintf(w, "\n**%s, %s**\n\n| budget | traces | found | %% of bound | %% of rates | from | to "+
+		"| %% of best other | from | to | not less | most | stale |\n|%s\n", rule, registry.DefaultPolicy, strings.Repeat("---|", 13))
 	before := map[string]*Row{} // by trace: with the next smaller budget
 	for _, b := range a.budgets() {
 		own := Setup{Policy: registry.DefaultPolicy, Budget: b, Rule: rule}
-		var found, known, best, most, stale []float64
+		var found, bound, known, best, most, stale []float64
 		more, compared := 0, 0
 		for _, name := range a.traces(own) {
 			r := a.row(name, own)
-			found, most, stale = append(found, float64(r.Relevant)), append(most, float64(r.MaxDelay)), append(stale, float64(r.AbsDelay))
+			if r.Bound > 0 {
+				bound = append(bound, ofBound(r))
+			}
+			found = append(found, float64(r.Relevant))
+			most, stale = append(most, float64(r.MaxDelay)), append(stale, float64(r.AbsDelay))
 			other := 0
 			for _, p := range a.Policies {
 				s := own
@@ -243,6 +294,9 @@ func (a *Arena) goals(w io.Writer, rule string) {
 			continue
 		}
 		mean := func(list []float64, digits int) string {
+			if len(list) == 0 {
+				return "–"
+			}
 			m, _ := figure.MeanDeviation(list)
 			return decimal(m, digits)
 		}
@@ -252,8 +306,8 @@ func (a *Arena) goals(w io.Writer, rule string) {
 			}
 			return fmt.Sprintf(" %s | %.1f | %.1f |", mean(list, 1), slices.Min(list), slices.Max(list))
 		}
-		fmt.Fprintf(w, "| %s | %d | %s |%s%s %d of %d | %.0f | %s |\n",
-			seconds(b), len(found), mean(found, 0), part(known), part(best), more, compared, slices.Max(most), mean(stale, 0))
+		fmt.Fprintf(w, "| %s | %d | %s | %s |%s%s %d of %d | %.0f | %s |\n",
+			seconds(b), len(found), mean(found, 0), mean(bound, 1), part(known), part(best), more, compared, slices.Max(most), mean(stale, 0))
 	}
 }
 
@@ -284,32 +338,47 @@ func pairedTest(differences []float64) float64 {
 
 // figures are, for a rule, the changes found and the longest delays by the budget.
 func (a *Arena) figures(rule string) []figure.Figure {
-	draw := func(name, title, unit string, of func(*Row) float64) figure.Figure {
+	// limit is the same number of the bound, nil if there is none.
+	draw := func(name, title, unit string, of, limit func(*Row) float64) figure.Figure {
 		return figure.Figure{Name: "arena-" + name + "-" + rule, Caption: title, Make: func() (*plot.Plot, error) {
 			p := figure.New(title+" ("+rule+")", "seconds a slot (logarithmic)", unit)
 			figure.Logarithmic(&p.X)
 			l := figure.Lines{Strong: registry.DefaultPolicy}
-			for _, policy := range a.Policies {
+			line := func(name, policy string, of func(*Row) float64) error {
 				var points plotter.XYs
 				for _, b := range a.budgets() {
-					if list := a.column(Setup{Policy: policy, Budget: b, Rule: rule}, of); len(list) > 0 {
-						m, _ := figure.MeanDeviation(list)
+					if m, _ := figure.MeanDeviation(a.column(Setup{Policy: policy, Budget: b, Rule: rule}, of)); !math.IsNaN(m) {
 						points = append(points, plotter.XY{X: b.Seconds(), Y: m})
 					}
 				}
-				if len(points) > 1 {
-					if err := l.Add(short(policy), points); err != nil {
-						return nil, err
-					}
+				if len(points) < 2 {
+					return nil
+				}
+				return l.Add(name, points)
+			}
+			for _, policy := range a.Policies {
+				if err := line(short(policy), policy, of); err != nil {
+					return nil, err
+				}
+			}
+			if limit != nil {
+				if err := line("bound", registry.DefaultPolicy, limit); err != nil {
+					return nil, err
 				}
 			}
 			l.AddTo(p)
 			return figure.Padded(p), nil
 		}}
 	}
+	share := func(n int, r *Row) float64 { return 100 * float64(n) / float64(max(1, r.Relevant+r.AbsMiss)) }
 	return []figure.Figure{
-		draw("found", "Changes found", "% of what is there to find",
-			func(r *Row) float64 { return 100 * float64(r.Relevant) / float64(max(1, r.Relevant+r.AbsMiss)) }),
-		draw("fresh", "Time in which results are fresh", "%", func(r *Row) float64 { return 100 * r.Fresh }),
+		draw("found", "Changes found", "% of what is there to find", func(r *Row) float64 { return share(r.Relevant, r) },
+			func(r *Row) float64 {
+				if r.Bound == 0 {
+					return math.NaN()
+				}
+				return share(r.Bound, r)
+			}),
+		draw("fresh", "Time in which results are fresh", "%", func(r *Row) float64 { return 100 * r.Fresh }, nil),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ func TestArena(t *testing.T) {
 		Policies: []string{"hybrid", "rr", "rates"}}
 	runs := 0
 	for _, name := range []string{"a", "b"} {
+		a.Enter(name, readTrace(t, tiny))
 		if err := a.Run(t.Context(), name, readTrace(t, tiny), func(Row) { runs++ }); err != nil {
 			t.Fatal(err)
 		}
@@ -62,6 +64,17 @@ func TestArena(t *testing.T) {
 			t.Errorf("%s is another after reading, %v", name, err)
 		}
 	}
+	if n := again.Enter("a", readTrace(t, tiny)); n != 0 {
+		t.Errorf("%d rows of the same history are dropped", n)
+	}
+	longer := readTrace(t, tiny)
+	longer.Times[len(longer.Times)-1][0]++
+	if n := again.Enter("a", longer); n != 6 || len(again.Missing("a")) != 6 || len(again.Missing("b")) != 0 {
+		t.Errorf("%d rows of another history are dropped; missing: %+v, %+v", n, again.Missing("a"), again.Missing("b"))
+	}
+	if again.Drop([]string{"rr"}); len(again.Missing("b")) != 2 {
+		t.Errorf("missing after a policy changed: %+v", again.Missing("b"))
+	}
 	if !strings.Contains(files["arena.md"], "| `rr` | 2 |") {
 		t.Errorf("the tables are\n%s", files["arena.md"])
 	}
@@ -75,15 +88,15 @@ func TestArena(t *testing.T) {
 func TestArenaGoals(t *testing.T) {
 	a := &Arena{Budgets: []time.Duration{7 * time.Second, 5 * time.Second}, Policies: []string{"hybrid", "rates", "dj", "rr"},
 		Recorded: map[string][]time.Duration{"c": {6 * time.Second}}, rows: []traced{
-			{"a", Row{Policy: "hybrid", BudgetMS: 5000, Rule: "strict", Metrics: Metrics{Relevant: 80, MaxDelay: 9, AbsDelay: 40}}},
-			{"b", Row{Policy: "hybrid", BudgetMS: 5000, Rule: "strict", Metrics: Metrics{Relevant: 60, MaxDelay: 7, AbsDelay: 60}}},
-			{"a", Row{Policy: "hybrid", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 90, MaxDelay: 4, AbsDelay: 20}}},
-			{"b", Row{Policy: "hybrid", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 50, MaxDelay: 5, AbsDelay: 30}}},
-			{"a", Row{Policy: "rates", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 100}}},
-			{"b", Row{Policy: "rates", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 100}}},
-			{"c", Row{Policy: "hybrid", BudgetMS: 6000, Rule: "strict", Metrics: Metrics{Relevant: 30}}},
-			{"c", Row{Policy: "rr", BudgetMS: 6000, Rule: "strict", Metrics: Metrics{Relevant: 20}}},
-			{"c", Row{Policy: "dj", BudgetMS: 6000, Rule: "strict", Metrics: Metrics{Relevant: 40}}},
+			{"a", "", Row{Policy: "hybrid", BudgetMS: 5000, Rule: "strict", Metrics: Metrics{Relevant: 80, MaxDelay: 9, AbsDelay: 40}}},
+			{"b", "", Row{Policy: "hybrid", BudgetMS: 5000, Rule: "strict", Metrics: Metrics{Relevant: 60, MaxDelay: 7, AbsDelay: 60}}},
+			{"a", "", Row{Policy: "hybrid", BudgetMS: 7000, Rule: "strict", Bound: 120, Metrics: Metrics{Relevant: 90, MaxDelay: 4, AbsDelay: 20}}},
+			{"b", "", Row{Policy: "hybrid", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 50, MaxDelay: 5, AbsDelay: 30}}},
+			{"a", "", Row{Policy: "rates", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 100}}},
+			{"b", "", Row{Policy: "rates", BudgetMS: 7000, Rule: "strict", Metrics: Metrics{Relevant: 100}}},
+			{"c", "", Row{Policy: "hybrid", BudgetMS: 6000, Rule: "strict", Metrics: Metrics{Relevant: 30}}},
+			{"c", "", Row{Policy: "rr", BudgetMS: 6000, Rule: "strict", Metrics: Metrics{Relevant: 20}}},
+			{"c", "", Row{Policy: "dj", BudgetMS: 6000, Rule: "strict", Metrics: Metrics{Relevant: 40}}},
 		}}
 	a.Rules = []string{"strict"}
 	for name, want := range map[string]int{"b": 5, "c": 1, "d": 8} {
@@ -93,11 +106,22 @@ func TestArenaGoals(t *testing.T) {
 	}
 	var text strings.Builder
 	a.goals(&text, "strict")
-	for _, want := range []string{"| 5 s | 2 | 70 | | | | | | | 0 of 0 | 9 | 50 |",
-		"| 6 s | 1 | 30 | | | | 75.0 | 75.0 | 75.0 | 0 of 0 | 0 | 0 |",
-		"| 7 s | 2 | 70 | 70.0 | 50.0 | 90.0 | | | | 1 of 2 | 5 | 25 |"} {
+	for _, want := range []string{"| 5 s | 2 | 70 | – | | | | | | | 0 of 0 | 9 | 50 |",
+		"| 6 s | 1 | 30 | – | | | | 75.0 | 75.0 | 75.0 | 0 of 0 | 0 | 0 |",
+		"| 7 s | 2 | 70 | 75.0 | 70.0 | 50.0 | 90.0 | | | | 1 of 2 | 5 | 25 |"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %s in%s", want, text.String())
 		}
+	}
+}
+
+// A policy is known by what it spells itself, however it is written.
+func TestCompetitors(t *testing.T) {
+	got, err := Competitors("hybrid,cr,cr:lambda=0,rr,hybrid")
+	if want := []string{"hybrid", "cr:lambda=0", "rr"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	if got, err := Competitors("rr,nothing"); err == nil {
+		t.Errorf("%q", got)
 	}
 }

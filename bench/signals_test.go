@@ -47,9 +47,12 @@ func TestLongSignals(t *testing.T) {
 		}
 		return r.Relevant
 	}
-	got, best := found("hybrid"), found("signals")
+	got, best, deaf := found("hybrid"), found("signals"), found("rates")
 	if float64(got) < 0.96*float64(best) {
 		t.Errorf("hybrid finds %d changes, and %d can be found by one that knows the rates and the noise", got, best)
+	}
+	if best <= deaf {
+		t.Errorf("with the signals %d changes are found, with the rates alone %d", best, deaf)
 	}
 }
 

@@ -80,8 +80,9 @@ func percentDifference(v, from float64) string {
 	return fmt.Sprintf("%+.0f %%", 100*(v/from-1))
 }
 
-// traced is a row with the name of its trace.
+// traced is a row with its trace.
 type traced struct {
-	Trace string `json:"trace"`
+	Trace string `json:"trace"` // its name
+	Sum   string `json:"sum,omitempty"`
 	Row
 }

@@ -68,7 +68,7 @@ func TestUniform(t *testing.T) {
 
 // Estimators find the rate of a Poisson process: likelihood and moment with any gaps, the
 // online ones with random ones, as in their papers. Avrachenkov et al., theorems 1 and 2: both
-// converge almost surely, and the law of large numbers does so faster.
+// converge almost surely.
 func TestEstimators(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	learn := map[string]func([]float64, uint64, float64, bool) []float64{
@@ -97,8 +97,40 @@ func TestEstimators(t *testing.T) {
 	}
 }
 
-// Upadhyay et al.: after a longer exploration, the rates that explore commits to are worth more.
-// The best rates are those of the true change rates.
+// Avrachenkov et al., theorems 1 and 2: after k executions the error of the law of large numbers is of the order k^(−1/2),
+// that of stochastic approximation with steps k^(−η) of the order k^(−η/2), here with η = 3/4.
+func TestOrdersOfConvergence(t *testing.T) {
+	const rate, few, many, repeats = 0.1, 1000, 16_000, 200
+	r := rand.New(rand.NewPCG(5, 6))
+	squares := map[string]*[2]float64{"large numbers": {}, "approximation": {}}
+	for name, learn := range map[string]func([]float64, uint64, float64, bool) []float64{
+		"large numbers": learnLargeNumbers, "approximation": learnApproximation,
+	} {
+		for range repeats {
+			var state []float64
+			for n := range many {
+				gap := r.ExpFloat64() * 5
+				state = learn(state, uint64(n), gap, r.Float64() < -math.Expm1(-rate*gap))
+				if n+1 == few {
+					squares[name][0] += (state[0] - rate) * (state[0] - rate)
+				}
+			}
+			squares[name][1] += (state[0] - rate) * (state[0] - rate)
+		}
+	}
+	// Sixteen times as many executions make the error 4 and 2.8 times as small.
+	for name, want := range map[string]float64{"large numbers": 4, "approximation": math.Pow(16, 0.375)} {
+		if got := math.Sqrt(squares[name][0] / squares[name][1]); got < 0.75*want || got > 1.33*want {
+			t.Errorf("%s: the error becomes %.2f times as small, want %.2f", name, got, want)
+		}
+	}
+	if numbers, steps := squares["large numbers"][1], squares["approximation"][1]; numbers >= steps {
+		t.Errorf("after %d executions the law of large numbers errs by %g, stochastic approximation by %g", many, numbers, steps)
+	}
+}
+
+// Upadhyay et al.: what rates that were learnt lose is of the order of the square of their errors, so of 1/n after n
+// executions of each. The best rates are those of the true change rates.
 func TestExploreAndCommit(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var changes, costs []float64
@@ -112,8 +144,7 @@ func TestExploreAndCommit(t *testing.T) {
 		return sum
 	}
 	best := worth(allocate(freshness, changes, costs, 20))
-	lost := math.Inf(1)
-	for _, n := range []int{3, 20, 200} {
+	lost := func(n int) float64 {
 		found := make([]float64, len(changes))
 		for i, x := range changes {
 			var state []float64
@@ -122,11 +153,15 @@ func TestExploreAndCommit(t *testing.T) {
 			}
 			found[i] = max(least, state[0])
 		}
-		now := best - worth(allocate(freshness, found, costs, 20))
-		if now < -1e-6 || now >= lost {
-			t.Errorf("%d executions each lose %.3f of %.3f, fewer lose %.3f", n, now, best, lost)
+		return best - worth(allocate(freshness, found, costs, 20))
+	}
+	var before float64
+	for _, n := range []int{200, 2000, 20_000} {
+		now := lost(n)
+		if now < -1e-6 || before > 0 && (now > before/5 || now < before/20) {
+			t.Errorf("%d executions each lose %g of %g, a tenth of them lose %g", n, now, best, before)
 		}
-		lost = now
+		before = now
 	}
 }
 

@@ -1,7 +1,12 @@
 package trace
 
 import (
+	"bufio"
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -170,6 +175,19 @@ func rowsKey(rows []int64) string {
 
 // Same reports whether two versions of one series have the same rows.
 func (v Version) Same(o Version) bool { return v.same == o.same }
+
+// Sum returns 16 digits that another content would not have.
+func (t *Trace) Sum() string {
+	h := sha256.New()
+	w := bufio.NewWriterSize(h, 1<<16)
+	// Neither a hash nor JSON of numbers and strings fails.
+	_ = json.NewEncoder(w).Encode([]any{t.Queries, t.Revisions, t.Ordered, t.Series, t.Features, t.Gaps, t.Templates, t.MergeCost})
+	for _, times := range t.Times {
+		_ = binary.Write(w, binary.LittleEndian, times)
+	}
+	_ = w.Flush()
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
 
 // Changes counts all changes of the trace.
 func (t *Trace) Changes() (n int) {

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,12 +15,13 @@ import (
 	"github.com/freshet/freshet/bench"
 	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
 // arenaCommand compares all policies over traces that it generates.
 func arenaCommand(w *cli.Env) *cobra.Command {
-	var out, policies string
+	var out, policies, again string
 	var seeds, traces, rules []string
 	var budgets []time.Duration
 	c := &cobra.Command{
@@ -29,7 +32,8 @@ rates and to the best other policy, whether more budget finds more, and its dela
 then means, standard deviations and a paired test against the default policy for each.
 It also writes figures, and arena.jsonl, which has one line for each simulation. What
 that file has already is not simulated again: run it again with a policy of your own,
-and only your policy runs. --trace adds recorded histories, each with budgets that
+and only your policy runs. After a change to your policy, --again simulates it again.
+The default policy always takes part, as the others are compared with it. --trace adds recorded histories, each with budgets that
 follow from what its queries take.
 
 Everything takes some hours; --seeds, --policy, --budget and --rule select.`,
@@ -40,8 +44,21 @@ Everything takes some hours; --seeds, --policy, --budget and --rule select.`,
 				return cli.UsageErrorf("--out is missing: the directory of the tables")
 			}
 			a := &bench.Arena{Rules: rules, Budgets: budgets, Policies: bench.Contestants()}
+			var changed []string
+			var err error
 			if policies != "" {
-				a.Policies = bench.SplitPolicies(policies)
+				a.Policies, err = bench.Competitors(registry.DefaultPolicy + "," + policies)
+			}
+			if again != "" && err == nil {
+				changed, err = bench.Competitors(again)
+			}
+			if err != nil {
+				return cli.UsageErrorf("%v", err)
+			}
+			for _, seed := range seeds {
+				if _, err := strconv.ParseUint(seed, 10, 64); err != nil {
+					return cli.UsageErrorf("--seeds: %q is not a whole number", seed)
+				}
 			}
 			for _, s := range a.Missing("") {
 				if err := s.Check(); err != nil {
@@ -55,6 +72,7 @@ Everything takes some hours; --seeds, --policy, --budget and --rule select.`,
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
+			a.Drop(changed)
 			return runArena(c, w, a, seeds, traces, out)
 		},
 	}
@@ -64,6 +82,7 @@ Everything takes some hours; --seeds, --policy, --budget and --rule select.`,
 		"seeds of generated histories, separated by commas")
 	f.StringSliceVar(&traces, "trace", nil, "more traces, separated by commas")
 	f.StringVar(&policies, "policy", "", "policies, separated by commas (default all)")
+	f.StringVar(&again, "again", "", "policies whose simulations are repeated, separated by commas")
 	f.DurationSliceVar(&budgets, "budget", []time.Duration{5 * time.Second, 7 * time.Second, 10 * time.Second, 20 * time.Second,
 		50 * time.Second}, "budgets of a slot, separated by commas")
 	f.StringSliceVar(&rules, "rule", plan.Rules(), "budget rules, separated by commas")
@@ -93,13 +112,15 @@ func runArena(c *cobra.Command, w *cli.Env, a *bench.Arena, seeds, traces []stri
 	bar := progress(w, steps, "simulating")
 	defer bar.Close()
 	for i, name := range names {
-		if len(a.Missing(name)) == 0 {
-			continue
-		}
 		t, err := arenaTrace(c, name, i < len(traces))
 		if err != nil {
 			return err
 		}
+		known := len(a.Missing(name))
+		if n := a.Enter(name, t); n > 0 {
+			fmt.Fprintf(w.Stderr, "%s is another history than before: its %d rows are dropped\n", name, n)
+		}
+		bar.ChangeMax(bar.GetMax() + len(a.Missing(name)) - known)
 		if err := a.Run(c.Context(), name, t, func(bench.Row) { bar.Add(1) }); err != nil {
 			return err
 		}
@@ -119,9 +140,9 @@ func arenaTrace(c *cobra.Command, name string, recorded bool) (*trace.Trace, err
 	if recorded {
 		return loadTrace(name)
 	}
-	var seed uint64
-	if _, err := fmt.Sscanf(name, "seed %d", &seed); err != nil {
-		return nil, cli.UsageErrorf("--seeds: %q is not a whole number", name[len("seed "):])
+	seed, err := strconv.ParseUint(strings.TrimPrefix(name, "seed "), 10, 64)
+	if err != nil {
+		return nil, err
 	}
 	return trace.Generate(c.Context(), trace.Knuth2016(), seed)
 }
