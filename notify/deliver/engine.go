@@ -135,6 +135,7 @@ type turns struct {
 	limiters    [3]limiter
 	holders     map[holder]int // number of subscriptions
 	hosts       map[string]*host
+	claims      map[string]claim // by id
 
 	work    chan struct{} // there is something for the loop
 	running sync.WaitGroup
@@ -152,7 +153,7 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{tallies: make(map[tallied]*WayStats), tries: registry.NewRates(rate.Every(tryEvery), tryBurst), failed: make(chan error, 1)}
 	e.turns = turns{opts: &o, serve: e.turn, follow: o.Waker.Follow(), subscribers: make(map[string]*subscriber),
 		queries: make(map[string]map[*subscriber]struct{}),
-		hosts:   make(map[string]*host), holders: make(map[holder]int), work: make(chan struct{}, 1)}
+		hosts:   make(map[string]*host), holders: make(map[holder]int), claims: make(map[string]claim), work: make(chan struct{}, 1)}
 	e.limiters = [...]limiter{wide: newLimiter(o.Limits.Wide, o.Limits.Wide-o.Limits.Wide/4), narrow: newLimiter(o.Limits.Narrow,
 		(o.Limits.Narrow+1)/2), hung: newLimiter(o.Limits.Hung, (o.Limits.Hung+1)/2)}
 	for w := range o.Targets {
@@ -271,15 +272,43 @@ func (e *Engine) WayStats() []WayStats {
 	return list
 }
 
-// Counts returns the number of subscriptions, of all and of those with callbacks on
-// a host.
-func (e *turns) Counts(name string) (all, host int) {
+// Counts are numbers of subscriptions: of all, of those with callbacks on a host, and of one way and caller.
+type Counts struct{ All, Host, Held int }
+
+// A claim is the place of a subscription that is about to be stored.
+type claim struct {
+	holder
+	host string
+}
+
+// Claim returns how many subscriptions there are besides one that is about to be stored, and counts that one for others
+// until it is stored and done is called. So requests at the same time do not pass a limit together.
+func (e *turns) Claim(id string, way registry.Way, caller, name string) (n Counts, done func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	mine := claim{holder{way, caller}, name}
+	n = Counts{All: len(e.subscribers), Held: e.holders[mine.holder]}
 	if h := e.hosts[name]; h != nil {
-		host = h.entries
+		n.Host = h.entries
 	}
-	return len(e.subscribers), host
+	for other, c := range e.claims {
+		if other == id || e.subscribers[other] != nil {
+			continue
+		}
+		n.All++
+		if c.holder == mine.holder {
+			n.Held++
+		}
+		if c.host == name {
+			n.Host++
+		}
+	}
+	e.claims[id] = mine
+	return n, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.claims, id)
+	}
 }
 
 // Held returns how many subscriptions of a way a caller has.

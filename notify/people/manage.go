@@ -77,7 +77,9 @@ func (m *Manager) Create(c registry.Caller, r registry.ReceiverRequest) (registr
 		made.Callback = "mailto:" + made.Callback
 	}
 	if !m.Engine.Has(made.ID) {
-		if err := m.admit(c); err != nil {
+		n, done := m.Engine.Claim(made.ID, registry.People, c.Name, "")
+		defer done()
+		if err := m.admit(n); err != nil {
 			return registry.Subscription{}, err
 		}
 	}
@@ -106,11 +108,11 @@ func quietPointer(err error) string {
 }
 
 // admit checks the limits of a caller who gets another receiver.
-func (m *Manager) admit(c registry.Caller) error {
-	if all, _ := m.Engine.Counts(""); all >= cmp.Or(m.Most, 1_000_000) {
+func (m *Manager) admit(n deliver.Counts) error {
+	if n.All >= cmp.Or(m.Most, 1_000_000) {
 		return &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions in all"}
 	}
-	if most := cmp.Or(m.MostEach, 1000); m.Engine.Held(registry.People, c.Name) >= most {
+	if most := cmp.Or(m.MostEach, 1000); n.Held >= most {
 		return &registry.Problem{Kind: registry.KindQuota,
 			Detail: fmt.Sprintf("you have %d receivers, as many as limits.token_webhooks allows: drop some first", most)}
 	}

@@ -114,7 +114,9 @@ func (d *Desk) subscribe(client, query, address string) error {
 		return err
 	}
 	of := id(Visitors, q.ID, key)
-	if !m.Engine.Has(of) && m.Engine.Held(registry.People, Visitors) >= d.Most {
+	n, done := m.Engine.Claim(of, registry.People, Visitors, "")
+	defer done()
+	if !m.Engine.Has(of) && n.Held >= d.Most {
 		return &registry.Problem{Kind: registry.KindLimit, Detail: "as many people as may get e-mail are told already"}
 	}
 	expires := now.Add(askedFor)

@@ -3,6 +3,8 @@ package webhook_test
 import (
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/freshet/freshet/diff"
@@ -40,4 +42,26 @@ func TestWebhooksOfOneCaller(t *testing.T) {
 		_, err := r.Create(admin, registry.WebhookRequest{URL: h.http.URL, Query: "q"})
 		return err == nil
 	})
+}
+
+// Requests at the same time do not pass a limit together.
+func TestWebhooksAtOnce(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	r.log.Add("q", diff.Select, false)
+	r.MostEach = 3
+	var made atomic.Int32
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			if _, err := r.Create(admin, registry.WebhookRequest{URL: h.http.URL, Query: "q"}); err == nil {
+				made.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if n, done := r.Engine.Claim("another", registry.Webhook, admin.Name, ""); made.Load() != 3 || n.Held != 3 {
+		t.Errorf("%d webhooks are made, and %d held", made.Load(), n.Held)
+	} else {
+		done()
+	}
 }

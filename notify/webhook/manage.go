@@ -48,10 +48,12 @@ func (m *Manager) Create(c registry.Caller, r registry.WebhookRequest) (registry
 	if err != nil {
 		return s, registry.BadSetting("/url", "url cannot be called: %v", err)
 	}
-	if all, of := m.Engine.Counts(host); all >= cmp.Or(m.Most, 1_000_000) || of >= maxPerHost && !m.Engine.Trusted(host) {
+	n, done := m.Engine.Claim(s.ID, registry.Webhook, c.Name, host)
+	defer done()
+	if n.All >= cmp.Or(m.Most, 1_000_000) || n.Host >= maxPerHost && !m.Engine.Trusted(host) {
 		return s, &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions in all, or towards this host"}
 	}
-	if most := cmp.Or(m.MostEach, 1000); m.Engine.Held(registry.Webhook, c.Name) >= most {
+	if most := cmp.Or(m.MostEach, 1000); n.Held >= most {
 		return s, &registry.Problem{Kind: registry.KindQuota,
 			Detail: fmt.Sprintf("you have %d webhooks, as many as limits.token_webhooks allows: drop some first", most)}
 	}

@@ -304,7 +304,9 @@ var errNoToken = &refusal{status: http.StatusUnauthorized, text: "this topic nee
 
 // enter stores the request as the next question to its callback.
 func (h *Handler) enter(q request) error {
-	all, ofHost := h.engine.Counts(q.host)
+	id := identity(decode(q.intent.Topic), decode(q.callback))
+	n, done := h.engine.Claim(id, registry.WebSub, q.intent.Caller, q.host)
+	defer done()
 	trusted := h.engine.Trusted(q.host)
 	if h.hub.verifications.reach(h.caps.Pending, h.hub.opts.Calls) {
 		return &refusal{http.StatusServiceUnavailable, "too many callbacks are being asked", 5}
@@ -318,7 +320,7 @@ func (h *Handler) enter(q request) error {
 		return err
 	}
 	q.intent.At = h.hub.opts.Now().UTC()
-	_, err = h.engine.Edit(identity(decode(q.intent.Topic), decode(q.callback)), func(s *registry.Subscription, found bool) error {
+	_, err = h.engine.Edit(id, func(s *registry.Subscription, found bool) error {
 		if found {
 			if err := q.mayChange(s); err != nil {
 				return err
@@ -330,7 +332,7 @@ func (h *Handler) enter(q request) error {
 			switch {
 			case q.intent.Mode == "unsubscribe":
 				return &refusal{status: http.StatusNotFound, text: "there is no such subscription"}
-			case all >= h.caps.Subscriptions || !trusted && ofHost >= h.caps.PerHost:
+			case n.All >= h.caps.Subscriptions || !trusted && n.Host >= h.caps.PerHost:
 				return &refusal{http.StatusServiceUnavailable, "there are too many subscriptions", 600}
 			}
 			*s = registry.Subscription{ID: s.ID, Way: registry.WebSub, Caller: q.intent.Caller, Query: query.ID, Topic: q.intent.Topic,
