@@ -48,7 +48,7 @@ func Check(ctx context.Context, e registry.Endpoint, o Options) (registry.Report
 		}
 	}
 	if c.report.Answers {
-		c.propose(!privateHost(hostname(client.base)))
+		c.propose(!registry.PrivateHost(hostname(client.base)))
 	}
 	return c.report, ctx.Err()
 }
@@ -82,7 +82,7 @@ func (p *pacedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errStopped
 	}
 	gap := p.gap
-	if !privateHost(r.URL.Hostname()) {
+	if !registry.PrivateHost(r.URL.Hostname()) {
 		gap = max(gap, CheckGap)
 	}
 	if err := sleep(r.Context(), gap-time.Since(p.last)); err != nil {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -250,30 +249,12 @@ func CheckURL(raw, contact string) (string, error) {
 		return "", fmt.Errorf("%q is not an http or https URL", raw)
 	case u.User != nil:
 		return "", fmt.Errorf("%s: put credentials into auth, not into the URL", u.Redacted())
-	case contact == "" && !privateHost(u.Hostname()):
+	case contact == "" && !registry.PrivateHost(u.Hostname()):
 		return "", fmt.Errorf("%w, such as %s: set `contact` in the configuration file, or start the server with `--contact "+
 			"mailto:you@example.org`", ErrNoContact, u.Hostname())
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u.String(), nil
-}
-
-// privateHost reports from the name alone, without a lookup, whether a host is
-// private.
-func privateHost(host string) bool {
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast()
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if !strings.Contains(host, ".") {
-		return true // localhost, or the name of a container or of a host in the local network
-	}
-	for _, suffix := range []string{".localhost", ".local", ".internal", ".lan", ".home.arpa", ".test"} {
-		if strings.HasSuffix(host, suffix) {
-			return true
-		}
-	}
-	return false
 }
 
 // newHTTPClient shares nothing with http.DefaultClient: credentials and limits

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"reflect"
 	"regexp"
@@ -69,6 +70,24 @@ func clone[T any](p *T) *T {
 	}
 	v := *p
 	return &v
+}
+
+// PrivateHost reports from the name alone, without a lookup, whether a host is private: a loopback or private address,
+// or a name that only private networks resolve.
+func PrivateHost(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast()
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if !strings.Contains(host, ".") {
+		return true // localhost, or the name of a container or of a host in the local network
+	}
+	for _, suffix := range []string{".localhost", ".local", ".internal", ".lan", ".home.arpa", ".test"} {
+		if strings.HasSuffix(host, suffix) {
+			return true
+		}
+	}
+	return false
 }
 
 // A Blackout is a recurring time in which no slot starts: a cron spec and a

@@ -116,3 +116,15 @@ func TestPositions(t *testing.T) {
 		}
 	}
 }
+
+func TestPrivateHost(t *testing.T) {
+	for host, want := range map[string]bool{
+		"127.0.0.1": true, "::1": true, "10.1.2.3": true, "169.254.1.1": true, "localhost": true, "triples": true, "a.localhost": true,
+		"NAS.lan": true, "nas.home.arpa.": true, "a.internal": true, "a.test": true,
+		"8.8.8.8": false, "2001:4860:4860::8888": false, "example.org": false, "lan.example.org": false,
+	} {
+		if PrivateHost(host) != want {
+			t.Errorf("%s: want %t", host, want)
+		}
+	}
+}

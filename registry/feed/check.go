@@ -39,7 +39,7 @@ func (d Definition) Check(contact string, now time.Time) error {
 		return bad("url", "%q is not an absolute http or https URL, which a feed of the kind %s needs", d.URL, d.Kind)
 	case u.User != nil:
 		return bad("url", "the URL must have no credentials")
-	case d.Contact == "" && contact == "" && (d.Kind == Wikimedia || public(u.Hostname())) && !loopback(u.Hostname()):
+	case d.Contact == "" && contact == "" && (d.Kind == Wikimedia || !registry.PrivateHost(u.Hostname())) && !loopback(u.Hostname()):
 		return bad("contact", "the operators of %s must be able to reach you: give a mailto: or web address, here or as the "+
 			"server's contact", u.Hostname())
 	}
@@ -83,15 +83,6 @@ func kinds() string {
 		list = append(list, string(k))
 	}
 	return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
-}
-
-// public reports from the name alone whether a host may be outside private networks.
-func public(host string) bool {
-	if a, err := netip.ParseAddr(host); err == nil {
-		return !a.IsLoopback() && !a.IsPrivate() && !a.IsLinkLocalUnicast()
-	}
-	private := []string{".localhost", ".local", ".internal", ".lan", ".home.arpa", ".test"}
-	return strings.Contains(host, ".") && !slices.ContainsFunc(private, func(end string) bool { return strings.HasSuffix(host, end) })
 }
 
 func loopback(host string) bool {

@@ -377,27 +377,13 @@ func (c *Config) checkEndpoints() error {
 			return cli.UsageErrorf("endpoints[%d]: the name %s is taken: give each endpoint a name of its own", i, e.Name)
 		}
 		seen[e.Name] = true
-		if c.Contact == "" && !privateURL(e.URL) {
+		u, err := url.Parse(e.URL) // a broken one is refused elsewhere, with a better message
+		if c.Contact == "" && err == nil && !registry.PrivateHost(u.Hostname()) {
 			return cli.UsageErrorf("endpoints[%d]: %s is not on a private network: set contact (a mailto: or web address) so that "+
 				"its operators can reach you", i, e.Name)
 		}
 	}
 	return nil
-}
-
-// privateURL reports whether a URL's host is a loopback or private address, or a name
-// that only private networks resolve.
-func privateURL(raw string) bool {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return true // refused elsewhere, with a better message
-	}
-	host := u.Hostname()
-	if a, err := netip.ParseAddr(host); err == nil {
-		return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast()
-	}
-	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") ||
-		strings.HasSuffix(host, ".internal")
 }
 
 // Safe returns an error if clients beyond this machine could reach a server without
