@@ -12,11 +12,11 @@ import (
 // milliseconds, and a few take half of the total. Queries whose results change often
 // cost more than others, because they read more.
 const (
-	usual    = 0.011 // seconds, median of queries that hardly change
-	spread   = 1.1   // deviation of the logarithm
-	dear     = 6     // queries that take very long
-	dearFrom = 22.0  // seconds
-	dearTo   = 50.0
+	usual        = 0.011 // seconds, median of queries that hardly change
+	spread       = 1.1   // deviation of the logarithm
+	expensive    = 6     // queries that take very long
+	expensiveMin = 22.0  // seconds
+	expensiveMax = 50.0
 )
 
 // busy holds the usual time of queries with at least so many changes, and the
@@ -115,9 +115,9 @@ func (g *generator) costs(t *Trace) []float64 {
 			}
 		}
 	}
-	for n := 0; n < dear; {
-		if q := g.r.IntN(t.Queries); !slices.Contains(g.ids, q) && cost[q] < dearFrom {
-			cost[q] = dearFrom + (dearTo-dearFrom)*(float64(n)+g.r.Float64())/dear
+	for n := 0; n < expensive; {
+		if q := g.r.IntN(t.Queries); !slices.Contains(g.ids, q) && cost[q] < expensiveMin {
+			cost[q] = expensiveMin + (expensiveMax-expensiveMin)*(float64(n)+g.r.Float64())/expensive
 			n++
 		}
 	}
