@@ -15,12 +15,12 @@ import (
 // An entry is a rule in memory.
 type entry struct {
 	registry.StoredRule
-	program   *rule.Program
-	receivers []string // the ids of their subscriptions
-	broken    string   // why the rule cannot be evaluated, unless that is in its state
-	trouble   string   // why its last evaluation failed, until the next one
-	bytes     int      // of its settings and its state
-	folded    sight    // the last answer that the state is from, if this process evaluated it
+	program    *rule.Program
+	receivers  []string    // the ids of their subscriptions
+	broken     string      // why the rule cannot be evaluated, unless that is in its state
+	trouble    string      // why its last evaluation failed, until the next one
+	bytes      int         // of its settings and its state
+	lastAnswer answerTimes // the last answer that the state is from, if this process evaluated it
 }
 
 // Reload makes an engine read all rules again, as after a restart.
@@ -127,7 +127,7 @@ func (e *Engine) replace(was, x *entry) {
 		x.receivers = append(x.receivers, to.ID(x.Caller))
 	}
 	if was != nil {
-		x.folded = was.folded
+		x.lastAnswer = was.lastAnswer
 	}
 	e.rules[x.ID] = x
 	if e.queries.add(x.Query, x) {

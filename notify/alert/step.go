@@ -64,16 +64,16 @@ func (s *step) peek(x *entry) *registry.RuleState {
 	return &x.State
 }
 
-// A sight is when an answer was given, when it was evaluated by the clock of this process, and what the latest time of
+// answerTimes are when an answer was given, when it was evaluated by the clock of this process, and what the latest time of
 // an answer was then.
-type sight struct{ answer, at, limit time.Time }
+type answerTimes struct{ answer, at, limit time.Time }
 
 // mostLag is how long after an answer its alerts are stored, as a rule.
 const mostLag = time.Minute
 
 // limit returns the latest time of an answer to a rule that is evaluated now, zero if it is not known.
 func (x *entry) limit(now time.Time) time.Time {
-	v := x.folded
+	v := x.lastAnswer
 	if v.at.IsZero() || !v.answer.Equal(x.State.CheckedAt) {
 		return time.Time{}
 	}
@@ -252,8 +252,8 @@ func (s *step) put(list ...*draft) error {
 			told = append(told, x.receivers...)
 		}
 		if !d.state.CheckedAt.Equal(x.State.CheckedAt) {
-			if x.folded = (sight{d.state.CheckedAt, now, d.limit}); !d.limitAt.IsZero() {
-				x.folded.at = d.limitAt
+			if x.lastAnswer = (answerTimes{d.state.CheckedAt, now, d.limit}); !d.limitAt.IsZero() {
+				x.lastAnswer.at = d.limitAt
 			}
 		}
 		if d.state.Problem == "" {

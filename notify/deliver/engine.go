@@ -131,7 +131,7 @@ type turns struct {
 	subscribers map[string]*subscriber
 	queries     map[string]map[*subscriber]struct{} // "": followers of all queries
 	timers      timers
-	seen        time.Time // when start last looked, by the clock on the wall
+	seen        time.Time // when start last looked, by the wall clock
 	limiters    [3]limiter
 	holders     map[holder]int // number of subscriptions
 	hosts       map[string]*host
