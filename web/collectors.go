@@ -71,7 +71,7 @@ var (
 
 	feedStateDesc = level("freshet_feed_state", "1 for the state that the feed is in: live, behind, gap, silent, failing.", "feed", "state")
 	feedLagDesc   = level("freshet_feed_lag_seconds", "Time from the publication of the feed's last event until it was here.", "feed")
-	feedHeardDesc = level("freshet_feed_heard_age_seconds", "Time since the feed last gave a sign of life.", "feed")
+	feedHeardDesc = level("freshet_feed_heard_age_seconds", "Time since the last event or heartbeat of the feed.", "feed")
 	feedEvents    = counter("freshet_feed_events_total", "Events of the feed by what they did: came, matched (queries), "+
 		"possible (queries), doubled.", "feed", "kind")
 	feedWrongDesc = level("freshet_feed_proof_was_wrong", "1 while nothing is proved at the endpoint, because a result differed although "+

@@ -95,7 +95,7 @@ func onHangup(do func()) (stop func()) {
 // Without a service manager nothing is sent.
 type supervisor struct {
 	socket string
-	every  time.Duration // the watchdog's limit between two signs of life; 0 for none
+	every  time.Duration // the watchdog's limit between two heartbeats; 0 for none
 	log    *slog.Logger
 }
 
@@ -121,7 +121,7 @@ func (s supervisor) notify(state string) {
 	}
 }
 
-// watchdog sends signs of life until ctx ends. It calls alive before each, which does
+// watchdog sends heartbeats until ctx ends. It calls alive before each, which does
 // not return in a server that hangs; then the service manager restarts the server.
 func (s supervisor) watchdog(ctx context.Context, alive func()) {
 	if s.socket == "" || s.every == 0 {

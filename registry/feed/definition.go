@@ -85,7 +85,7 @@ type Status struct {
 	Error      string    `json:"error,omitempty"`
 	Since      time.Time `json:"state_since,omitzero"`
 	Position   Place     `json:"position,omitzero"` // of the last event
-	Heard      time.Time `json:"heard_at,omitzero"` // when it last gave a sign of life
+	Heard      time.Time `json:"heard_at,omitzero"` // when it last sent an event or a heartbeat
 	LagSeconds float64   `json:"lag_seconds"`       // from publication to here, of the last event
 	Events     uint64    `json:"events"`            // since the feed exists, as the next ones
 	Matched    uint64    `json:"matched"`           // how often an event matched a query

@@ -124,8 +124,8 @@ type Batch struct {
 	// Cursor is where the source continues after this batch, opaque to all but the source.
 	Cursor string
 	// Head is the last place up to which the feed is known: nothing before it is still to come,
-	// except what order within an entity allows. A batch without events with a new Head is a sign
-	// of life.
+	// except what order within an entity allows. A batch without events with a new Head is a
+	// heartbeat.
 	Head Place
 	// Gap says why events before this batch may be missing, empty if none is. Then all that was
 	// concluded from the feed ends.

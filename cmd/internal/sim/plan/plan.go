@@ -38,7 +38,7 @@ type Plan struct {
 	Outages []Outage `json:"outages,omitempty"`
 	// Gateway means that the first node is a gateway: it has no endpoints, and starts before the others.
 	Gateway bool `json:"gateway,omitempty"`
-	// Lease is how long a node may own an endpoint without a sign of life.
+	// Lease is how long a node may own an endpoint without a heartbeat.
 	Lease time.Duration `json:"lease,omitempty"`
 	// Behind is by how much the clock of each node is, as little as clocks that are kept in step are.
 	Behind []time.Duration `json:"behind,omitempty"`
