@@ -58,8 +58,8 @@ func (l *loopData) merges() plan.Merging {
 	return m
 }
 
-// takeAsk handles the finished request of an ask.
-func (r *runner) takeAsk(x answered) error {
+// handleMergedResponse handles the finished request of an ask.
+func (r *runner) handleMergedResponse(x response) error {
 	k, now := x.r.ask, r.l.clock.Now()
 	r.hold()
 	defer r.release()
@@ -103,15 +103,15 @@ func (r *runner) takeAsk(x answered) error {
 	return r.flushIfDue()
 }
 
-// concluded is what follows for one member.
-type concluded struct {
+// A conclusion is what follows for one member.
+type conclusion struct {
 	m     *askMember
 	out   Outcome
 	ended bool
 }
 
 // conclude records in the plan what a complete answer says. The caller holds the lock.
-func (r *runner) conclude(x *plan.Execution, k *ask, a Answer, now time.Time) (list []concluded, err error) {
+func (r *runner) conclude(x *plan.Execution, k *ask, a Answer, now time.Time) (list []conclusion, err error) {
 	rows, confirmed := make([]int, len(k.members)), 0
 	for i := range k.members {
 		m := &k.members[i]
@@ -156,7 +156,7 @@ func (r *runner) conclude(x *plan.Execution, k *ask, a Answer, now time.Time) (l
 		r.l.audits.drop(m.q.ID)
 		r.l.observe(m.q.ID, out.Stats.LastRun)
 		ended := r.budget.Record(m.x, &plan.Completion{Stats: &out.Stats, Delta: out.Delta, Checked: out.Checked, At: out.At})
-		list = append(list, concluded{m, out, ended})
+		list = append(list, conclusion{m, out, ended})
 	}
 	return list, nil
 }

@@ -89,7 +89,7 @@ func openOffGrid(ctx context.Context, l *loopData, next time.Time) (*runner, err
 	}
 	r := &runner{
 		l: l, ctx: ctx, name: e.Name, executor: l.executor, policy: l.set.policy, gap: time.Duration(e.MinGap),
-		health: l.health, results: make(chan answered, e.Concurrency), slot: l.last, offGrid: a,
+		health: l.health, results: make(chan response, e.Concurrency), slot: l.last, offGrid: a,
 	}
 	r.before = l.proofs.before(l, now)
 	r.budget = l.planner.BeginOffGrid(now, end, plan.Terms{Width: e.Concurrency, Timeout: time.Duration(e.Timeout)}, a.granted)

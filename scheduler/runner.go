@@ -24,7 +24,7 @@ type runner struct {
 	slot     Slot
 	health   registry.Health // as last recorded
 	running  []*request
-	results  chan answered
+	results  chan response
 	asked    chan struct{} // closed when a requested place in the limiter is granted; nil if none is requested
 	acquired bool          // a place was granted and is not used yet
 	quiet    time.Time     // no execution starts before this time; start computes it
@@ -45,7 +45,8 @@ type allowance struct {
 	granted time.Duration // what they may use, as the ledger knows
 }
 
-type answered struct {
+// A response is a request that has ended, with its answer.
+type response struct {
 	r *request
 	a Answer
 	d *difference // nil if nothing was compared
@@ -155,7 +156,7 @@ func (r *runner) launch(x *plan.Execution) {
 		a, d := r.l.comparer.compare(ctx, q.ID, was, a, limit)
 		y.took.Store(int64(max(1, a.Elapsed)))
 		r.l.limiter.release()
-		r.results <- answered{y, a, d}
+		r.results <- response{y, a, d}
 	}()
 }
 
@@ -171,7 +172,7 @@ func (r *runner) launchAsk(ctx context.Context, y *request) {
 		a := r.l.comparer.executeAsk(ctx, r.executor, y.ask, limit)
 		y.took.Store(int64(max(1, a.Elapsed)))
 		r.l.limiter.release()
-		r.results <- answered{y, a, nil}
+		r.results <- response{y, a, nil}
 	}()
 }
 

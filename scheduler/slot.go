@@ -72,7 +72,7 @@ func openSlot(ctx context.Context, l *loopData, onTick bool) (*runner, error) {
 	e := l.set.endpoint
 	r := &runner{
 		l: l, ctx: ctx, name: e.Name, executor: l.executor, policy: l.set.policy, gap: time.Duration(e.MinGap),
-		health: l.health, results: make(chan answered, e.Concurrency),
+		health: l.health, results: make(chan response, e.Concurrency),
 		slot: Slot{
 			Endpoint: e.Name, Number: l.planner.Slot(), Started: now.UTC(), Tick: onTick,
 			Budget: time.Duration(e.Budget).Seconds(),
@@ -113,7 +113,7 @@ func (r *runner) execute() error {
 		alarm.Reset(r.maxWait(blocked))
 		select {
 		case x := <-r.results:
-			err = r.take(x)
+			err = r.handleResponse(x)
 		case <-r.asked:
 			r.asked, r.acquired = nil, true
 		case <-alarm.C:
@@ -159,12 +159,12 @@ func (r *runner) maxWait(blocked bool) time.Duration {
 	return max(0, wait)
 }
 
-// take handles one finished execution.
-func (r *runner) take(x answered) error {
+// handleResponse handles one finished execution.
+func (r *runner) handleResponse(x response) error {
 	defer r.watch()()
 	r.running = slices.DeleteFunc(r.running, func(y *request) bool { return y == x.r })
 	if x.r.ask != nil {
-		return r.takeAsk(x)
+		return r.handleMergedResponse(x)
 	}
 	now := r.l.clock.Now()
 	q, was := x.r.Query(), x.r.Stats()

@@ -99,7 +99,7 @@ func (s *SlotBudget) Record(r *Execution, x *Completion) (ended bool) {
 		}
 		return false
 	}
-	p.Proofs().answered(c, x.Delta != nil, armed, event, x.At)
+	p.Proofs().recordAnswer(c, x.Delta != nil, armed, event, x.At)
 	if !s.offGrid() {
 		p.observe(c, run.Outcome == registry.Changed)
 	}

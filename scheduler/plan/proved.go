@@ -395,9 +395,9 @@ func (p *queues) vainFor() time.Duration {
 // wakeAgain is the time after which an armed query is looked at again that was not asked.
 func (p *queues) wakeAgain() time.Duration { return max(p.lag/4, time.Second) }
 
-// answered looks at a query whose answer is complete: whether it is still armed, and after which
+// recordAnswer looks at a query whose answer is complete: whether it is still armed, and after which
 // time an event has shown.
-func (p Proofs) answered(c *item, changed, wasArmed bool, event, asked time.Time) {
+func (p Proofs) recordAnswer(c *item, changed, wasArmed bool, event, asked time.Time) {
 	c.audit, c.doubted, c.vain = false, false, wasArmed && !changed
 	if c.touch != nil {
 		p.await(c)

@@ -273,12 +273,12 @@ func TestHintsReachProvedQueries(t *testing.T) {
 			t.Errorf("all %t: %v, %q", all, f.c.why, f.p().cause(f.c))
 		}
 		f.c.Stats.LastRun = policy.Run{At: f.now.Add(time.Minute), Outcome: registry.Unchanged}
-		f.answered(f.c, false, true, f.now, f.now)
+		f.recordAnswer(f.c, false, true, f.now, f.now)
 		if f.placeAgain(); f.c.why == proved {
 			t.Errorf("all %t: an answer from before the end of lag used the hint up", all)
 		}
 		f.c.Stats.LastRun.At = f.now.Add(11 * time.Minute)
-		f.answered(f.c, false, true, f.now, f.now)
+		f.recordAnswer(f.c, false, true, f.now, f.now)
 		if f.placeAgain(); f.c.why != proved {
 			t.Errorf("all %t: asked for ever: %v", all, f.c.why)
 		}
@@ -301,7 +301,7 @@ func TestAHintCountsOnce(t *testing.T) {
 		f.c.touch = nil
 		answer := func(after int, changed bool) policy.Shown {
 			f.c.Stats.LastRun, f.c.Hinted = policy.Run{At: f.now.Add(time.Duration(after) * time.Minute), Outcome: registry.Unchanged}, true
-			f.answered(f.c, changed, true, f.now, f.now)
+			f.recordAnswer(f.c, changed, true, f.now, f.now)
 			return f.c.Shown
 		}
 		slot := func() {
@@ -333,11 +333,11 @@ func TestHintsAboutAllStay(t *testing.T) {
 	f := followsFeed(t, false, nil)
 	f.Hint(registry.Hint{All: true}, f.now)
 	f.c.Stats.LastRun = policy.Run{At: f.now.Add(time.Minute), Outcome: registry.Unchanged}
-	if f.answered(f.c, false, false, time.Time{}, f.now); f.NextArmed().IsZero() {
+	if f.recordAnswer(f.c, false, false, time.Time{}, f.now); f.NextArmed().IsZero() {
 		t.Error("the query is not asked again")
 	}
 	f.c.Stats.LastRun.At = f.now.Add(11 * time.Minute)
-	if f.answered(f.c, false, true, f.now, f.now); !f.NextArmed().IsZero() {
+	if f.recordAnswer(f.c, false, true, f.now, f.now); !f.NextArmed().IsZero() {
 		t.Error("the query is asked again for ever")
 	}
 }
@@ -375,7 +375,7 @@ func TestAskedInVain(t *testing.T) {
 		event, armed := f.p().isArmed(f.c)
 		f.c.Stats.LastRun = policy.Run{At: f.now, Slot: f.p().slot, Outcome: registry.Unchanged, Why: why}
 		f.c.Stats.Before = f.view.Told(feed.Place{Offset: f.state.Head.Offset + 1})
-		f.answered(f.c, changed, armed, event, f.now)
+		f.recordAnswer(f.c, changed, armed, event, f.now)
 	}
 	if f.tell(20, true); !marked() {
 		t.Fatal("an event does not mark the query")
@@ -413,7 +413,7 @@ func TestAskedInVainBeforeARareSlot(t *testing.T) {
 	f.tell(20, true)
 	f.touch(20)
 	f.c.Stats.LastRun = policy.Run{At: f.now, Slot: f.p().slot, Outcome: registry.Unchanged, Why: TierOffGrid}
-	f.answered(f.c, false, true, f.now, f.now)
+	f.recordAnswer(f.c, false, true, f.now, f.now)
 	if !f.p().askedInVain(f.c) {
 		t.Error("it is asked again at once")
 	}
@@ -430,7 +430,7 @@ func TestAskedTooEarly(t *testing.T) {
 	f.touch(20)
 	ask := func(why string) {
 		f.c.Stats.LastRun = policy.Run{At: f.now, Slot: f.p().slot, Outcome: registry.Unchanged, Why: why}
-		f.answered(f.c, false, true, f.now, f.now)
+		f.recordAnswer(f.c, false, true, f.now, f.now)
 	}
 	marked := func() bool {
 		clear(f.p().ownHints().marked)
