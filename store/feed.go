@@ -41,7 +41,7 @@ func (d *boltFile) loadCatalog() {
 	d.feed.catalog = catalog.New(nil)
 	d.feed.err = d.view(func(tx *bbolt.Tx) error {
 		var all []stored
-		stats := along{c: tx.Bucket(bStats).Cursor()}
+		stats := ascendingReader{c: tx.Bucket(bStats).Cursor()}
 		err := tx.Bucket(bQueries).ForEach(func(id, v []byte) error {
 			if len(v) < queryHead || owned(tx, number(skipNumber(v))) {
 				all = append(all, stored{id, v, stats.get(id)})

@@ -145,15 +145,15 @@ const (
 
 func purgeKey(kind byte, n uint64) []byte { return append([]byte{kind}, key8(n)...) }
 
-// along reads the values of keys that are asked for in ascending order. Keys that
+// An ascendingReader reads the values of keys that are asked for in ascending order. Keys that
 // follow each other in the bucket cost a fraction of a search.
-type along struct {
+type ascendingReader struct {
 	c    *bbolt.Cursor
 	k, v []byte
 }
 
 // get returns the value of a key, nil if there is none.
-func (a *along) get(key []byte) []byte {
+func (a *ascendingReader) get(key []byte) []byte {
 	if a.k != nil && bytes.Compare(a.k, key) < 0 {
 		a.k, a.v = a.c.Next()
 	}

@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A kept is the part of a query's history that can be read.
-type kept struct {
+// A queryHistory is the part of a query's history that can be read.
+type queryHistory struct {
 	tx     *bbolt.Tx
 	record record
 	epoch  string
@@ -23,15 +23,15 @@ type kept struct {
 	logged bool   // there are changes
 }
 
-func (d *History) kept(tx *bbolt.Tx, query string) (kept, error) {
+func (d *History) historyOf(tx *bbolt.Tx, query string) (queryHistory, error) {
 	r, v, ok := liveRecord(tx, query)
 	if !ok {
-		return kept{}, fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
+		return queryHistory{}, fmt.Errorf("query %s: %w", query, registry.ErrNotFound)
 	}
 	if r.seq == 0 {
-		return kept{}, errNoResult
+		return queryHistory{}, errNoResult
 	}
-	h := kept{tx: tx, record: r, epoch: d.epoch.of(r.serial), now: v, oldest: r.seq}
+	h := queryHistory{tx: tx, record: r, epoch: d.epoch.of(r.serial), now: v, oldest: r.seq}
 	if k, _ := tx.Bucket(bChanges).Cursor().Seek(key8(r.serial)); hasPrefix(k, key8(r.serial)) {
 		h.oldest, h.logged = number(skipNumber(k)), true
 	}
@@ -39,7 +39,7 @@ func (d *History) kept(tx *bbolt.Tx, query string) (kept, error) {
 }
 
 // entry reads a change of the log.
-func (h *kept) entry(seq uint64) (logEntry, error) {
+func (h *queryHistory) entry(seq uint64) (logEntry, error) {
 	k := key16(h.record.serial, seq)
 	v := h.tx.Bucket(bChanges).Get(k)
 	if v == nil {
@@ -49,7 +49,7 @@ func (h *kept) entry(seq uint64) (logEntry, error) {
 }
 
 // version reads when a version began. For seq 0 it returns the zero Version.
-func (h *kept) version(seq uint64) (registry.Version, error) {
+func (h *queryHistory) version(seq uint64) (registry.Version, error) {
 	v := registry.Version{Position: registry.Position{Epoch: h.epoch, Seq: seq}}
 	if seq == 0 {
 		return registry.Version{}, nil
@@ -79,7 +79,7 @@ func (d *History) Place(query string, m registry.Moment) (registry.Place, error)
 
 func (d *History) place(query string, m registry.Moment) (registry.Place, error) {
 	return newest(d.boltFile, func(tx *bbolt.Tx) (p registry.Place, err error) {
-		h, err := d.kept(tx, query)
+		h, err := d.historyOf(tx, query)
 		if err != nil {
 			return p, err
 		}
@@ -107,7 +107,7 @@ func (d *History) place(query string, m registry.Moment) (registry.Place, error)
 }
 
 // find returns the seq of a state that can be read.
-func (h *kept) find(m registry.Moment, r Retention) (uint64, error) {
+func (h *queryHistory) find(m registry.Moment, r Retention) (uint64, error) {
 	first, err := h.version(h.oldest)
 	if err != nil {
 		return 0, err
@@ -138,7 +138,7 @@ func (h *kept) find(m registry.Moment, r Retention) (uint64, error) {
 }
 
 // at returns the seq of the state at a time by binary search, 0 if it is not kept.
-func (h *kept) at(t time.Time) (uint64, error) {
+func (h *queryHistory) at(t time.Time) (uint64, error) {
 	low, high := h.oldest-1, h.record.seq // low is too early to judge, or at or before t
 	for low < high {
 		mid := low + (high-low+1)/2
@@ -175,7 +175,7 @@ func tooOld(state string, first registry.Version, r Retention) error {
 // be read.
 func (d *History) Versions(query string, after uint64, limit int) ([]registry.Version, error) {
 	return newest(d.boltFile, func(tx *bbolt.Tx) (list []registry.Version, err error) {
-		h, err := d.kept(tx, query)
+		h, err := d.historyOf(tx, query)
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +200,7 @@ type route struct {
 }
 
 // route finds the cheaper route to a state.
-func (h *kept) route(seq uint64) (route, error) {
+func (h *queryHistory) route(seq uint64) (route, error) {
 	r := route{serial: h.record.serial, next: seq}
 	var later []byte
 	if r.next, later = h.later(seq); r.next == seq {
@@ -226,7 +226,7 @@ func (h *kept) route(seq uint64) (route, error) {
 }
 
 // later returns the first stored result at or after a state.
-func (h *kept) later(seq uint64) (at uint64, packed []byte) {
+func (h *queryHistory) later(seq uint64) (at uint64, packed []byte) {
 	if seq < h.record.seq {
 		k, v := h.tx.Bucket(bSnapshots).Cursor().Seek(key16(h.record.serial, seq))
 		if hasPrefix(k, key8(h.record.serial)) {
@@ -238,7 +238,7 @@ func (h *kept) later(seq uint64) (at uint64, packed []byte) {
 
 // earlier returns the last stored result before a state. For the baseline it is the
 // empty result 0.
-func (h *kept) earlier(seq uint64) (at uint64, packed []byte, found bool) {
+func (h *queryHistory) earlier(seq uint64) (at uint64, packed []byte, found bool) {
 	c := h.tx.Bucket(bSnapshots).Cursor()
 	step := c.Prev
 	if k, _ := c.Seek(key16(h.record.serial, seq)); k == nil {
@@ -288,7 +288,7 @@ func (r *route) read(tx *bbolt.Tx, page *changePage) (more bool, err error) {
 // errors are those of Place.
 func (d *History) StateAt(ctx context.Context, query string, at registry.Position) (*diff.Result, error) {
 	r, err := newest(d.boltFile, func(tx *bbolt.Tx) (route, error) {
-		h, err := d.kept(tx, query)
+		h, err := d.historyOf(tx, query)
 		if err != nil {
 			return route{}, err
 		}
@@ -386,7 +386,7 @@ func (d *History) Origins(ctx context.Context, query string, at registry.Positio
 		missing[string(row)] = append(missing[string(row)], i)
 	}
 	r, err := newest(d.boltFile, func(tx *bbolt.Tx) (route, error) {
-		h, err := d.kept(tx, query)
+		h, err := d.historyOf(tx, query)
 		if err != nil {
 			return route{}, err
 		}

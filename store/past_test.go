@@ -171,7 +171,7 @@ func (p *pastTest) routes(id string, last registry.Place) {
 	for seq := last.First.Seq; seq <= last.Seq; seq++ {
 		var routes []route
 		if err := p.d.Ledger.view(func(tx *bbolt.Tx) error {
-			h, err := p.d.History.kept(tx, id)
+			h, err := p.d.History.historyOf(tx, id)
 			if err != nil {
 				return err
 			}

@@ -75,7 +75,7 @@ func TestRetentionBesideReads(t *testing.T) {
 		at := oldest() + x.age
 		var r route
 		if err := d.Ledger.view(func(tx *bbolt.Tx) error {
-			h, err := d.History.kept(tx, "q_a")
+			h, err := d.History.historyOf(tx, "q_a")
 			if err != nil {
 				return err
 			}

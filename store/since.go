@@ -77,7 +77,7 @@ func entries(tx *bbolt.Tx, s *storedSpace, e storeEpoch, rev uint64, n *schedule
 	}
 	slices.SortFunc(places, func(a, b place) int { return bytes.Compare(a.id, b.id) })
 	n.Entries = make([]policy.Entry, len(places))
-	queries, stats := along{c: tx.Bucket(bQueries).Cursor()}, along{c: tx.Bucket(bStats).Cursor()}
+	queries, stats := ascendingReader{c: tx.Bucket(bQueries).Cursor()}, ascendingReader{c: tx.Bucket(bStats).Cursor()}
 	for _, p := range places {
 		v := queries.get(p.id)
 		q, err := parseQuery(string(p.id), v)
