@@ -141,13 +141,13 @@ func composeOrdered(c, a, b *Delta) {
 	freshRows := slices.Clone(b.Added)
 	for k, m := range b.RemovedAt {
 		if n, ok := slices.BinarySearch(a.AddedAt, m); !ok {
-			gone = append(gone, kept(a.RemovedAt, m-n))
+			gone = append(gone, nthNotIn(a.RemovedAt, m-n))
 			goneRows = append(goneRows, b.Removed[k])
 		}
 	}
 	for k, m := range a.AddedAt {
 		if n, ok := slices.BinarySearch(b.RemovedAt, m); !ok {
-			fresh = append(fresh, kept(b.AddedAt, m-n))
+			fresh = append(fresh, nthNotIn(b.AddedAt, m-n))
 			freshRows = append(freshRows, a.Added[k])
 		}
 	}
@@ -156,9 +156,9 @@ func composeOrdered(c, a, b *Delta) {
 	c.cancelUnmoved()
 }
 
-// kept returns the index of the n-th number that is not in the ascending list
-// at.
-func kept(at []int, n int) int {
+// nthNotIn returns the n-th number that is not in the ascending list at. n and the
+// numbers begin with 0.
+func nthNotIn(at []int, n int) int {
 	// at[k]-k numbers outside the list are before at[k].
 	k := sort.Search(len(at), func(k int) bool { return at[k]-k > n })
 	return n + k

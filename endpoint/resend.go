@@ -44,7 +44,7 @@ type resendGuard struct {
 func (c *Client) guardResend(parent context.Context) *resendGuard {
 	o := &resendGuard{within: c.resendWithin, gap: c.gate.gap, allowed: c.allowed, rests: c.health.rests}
 	o.ctx, o.cancel = context.WithCancelCause(parent)
-	o.trace.GetConn, o.trace.GotConn, o.trace.GotFirstResponseByte = o.look, o.connected, o.answered
+	o.trace.GetConn, o.trace.GotConn, o.trace.GotFirstResponseByte = o.look, o.connected, o.noteAnswer
 	o.ctx = httptrace.WithClientTrace(o.ctx, &o.trace)
 	return o
 }
@@ -55,7 +55,7 @@ func (o *resendGuard) look(string) {
 	o.want = time.Now()
 }
 
-func (o *resendGuard) answered() { o.mark(time.Time{}) }
+func (o *resendGuard) noteAnswer() { o.mark(time.Time{}) }
 
 // mark returns how long the previous request was unanswered, and whether there
 // was one.

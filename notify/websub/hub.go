@@ -352,13 +352,13 @@ func (h *Hub) ask(s *registry.Subscription) deliver.Step {
 			if s.Intent == nil || s.Intent.Mode != in.Mode || !s.Intent.At.Equal(in.At) {
 				return // a later request replaced it and is verified on its own
 			}
-			h.answered(s, r, in.Mode == "denied" || r.OK() && subtle.ConstantTimeCompare(r.Body, []byte(challenge)) == 1)
+			h.applyIntent(s, r, in.Mode == "denied" || r.OK() && subtle.ConstantTimeCompare(r.Body, []byte(challenge)) == 1)
 		},
 	}}
 }
 
-// answered applies the requested change if the callback confirmed it, else nothing.
-func (h *Hub) answered(s *registry.Subscription, r deliver.Reply, yes bool) {
+// applyIntent applies the requested change if the callback confirmed it, else nothing.
+func (h *Hub) applyIntent(s *registry.Subscription, r deliver.Reply, yes bool) {
 	in := *s.Intent
 	s.Intent = nil
 	h.verifications.remove(s.ID)

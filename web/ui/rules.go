@@ -88,7 +88,7 @@ var ruleStates = map[registry.RuleStatus]string{registry.RuleInactive: "live", r
 
 func (v ruleHandler) page() (content, error) {
 	values := url.Values{"query": {v.r.URL.Query().Get("query")}}
-	if r, ok, err := v.edited(); err != nil {
+	if r, ok, err := v.ruleToEdit(); err != nil {
 		return content{}, err
 	} else if ok {
 		values = ruleValues(r)
@@ -109,8 +109,8 @@ func (v ruleHandler) find(ref string) (registry.ListedRule, error) {
 // rule returns the rule that the path names.
 func (v ruleHandler) rule() (registry.ListedRule, error) { return v.find(v.r.PathValue("id")) }
 
-// edited returns the rule that the form changes, if it is not for a new one.
-func (v ruleHandler) edited() (r registry.ListedRule, ok bool, err error) {
+// ruleToEdit returns the rule that the form changes, if it is not for a new one.
+func (v ruleHandler) ruleToEdit() (r registry.ListedRule, ok bool, err error) {
 	id := cmp.Or(v.r.PostFormValue("edit"), v.r.URL.Query().Get("edit"))
 	if id != "" {
 		r, err = v.find(id)
@@ -166,7 +166,7 @@ func (v ruleHandler) list(p rulesPage) (_ content, err error) {
 	if p.Known, err = v.knownQueries(); err != nil {
 		return content{}, err
 	}
-	if r, ok, err := v.edited(); err != nil {
+	if r, ok, err := v.ruleToEdit(); err != nil {
 		return content{}, err
 	} else if ok && len(p.Made) == 0 {
 		p.Edit = &ruleEdit{ID: r.ID, Name: r.Name, Link: v.link(&r), Tag: cmp.Or(v.r.PostFormValue("tag"), web.RuleTag(r))}
@@ -283,7 +283,7 @@ func (v ruleHandler) act() error {
 	if f.Status != 0 {
 		return v.again(rulesPage{Form: f})
 	}
-	old, editing, err := v.edited()
+	old, editing, err := v.ruleToEdit()
 	if err != nil {
 		return err
 	}
