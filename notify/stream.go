@@ -389,7 +389,7 @@ func (f *Follower) wait(ctx context.Context, quiet, until time.Time) (idle bool)
 		f.alarm(until)
 		f.rest()
 		<-f.c
-		f.enter()
+		f.enterTurn()
 		if !time.Now().Before(until) {
 			return until.Equal(quiet) && ctx.Err() == nil
 		}

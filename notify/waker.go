@@ -94,7 +94,7 @@ func (h *Waker) Wake(queries ...string) {
 	defer h.mu.Unlock()
 	if len(queries) > 1 { // a connection that follows several waits for all of them
 		for _, q := range queries {
-			h.queries[q].enter()
+			h.queries[q].enterTurns()
 		}
 	}
 	for _, q := range queries {
@@ -105,12 +105,12 @@ func (h *Waker) Wake(queries ...string) {
 	}
 }
 
-func (a *audience) enter() {
+func (a *audience) enterTurns() {
 	if a == nil {
 		return
 	}
 	for f := range a.followers {
-		f.enter()
+		f.enterTurn()
 	}
 }
 
@@ -285,15 +285,15 @@ func (f *Follower) rest() {
 	}
 }
 
-// enter enters the turn again, unless it has been entered already.
-func (f *Follower) enter() {
+// enterTurn enters the turn again, unless it has been entered already.
+func (f *Follower) enterTurn() {
 	if f.turn != nil && f.resting.CompareAndSwap(true, false) {
 		f.turn.Enter()
 	}
 }
 
 func (f *Follower) signal() {
-	f.enter()
+	f.enterTurn()
 	select {
 	case f.c <- struct{}{}:
 	default: // a signal is waiting already

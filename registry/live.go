@@ -106,8 +106,8 @@ func (l *liveHolds) setRelease(hold LiveHold, at time.Time) error {
 	return err
 }
 
-// take makes a hold that is connected here one of this node.
-func (l *liveHolds) take(hold LiveHold) error {
+// adoptHold makes a hold that is connected here one of this node.
+func (l *liveHolds) adoptHold(hold LiveHold) error {
 	_, err := l.edit(hold.Query, func(q *Query) error {
 		for i := range q.Holders {
 			if h := &q.Holders[i]; h.Caller == hold.Caller && h.Live {
@@ -138,7 +138,7 @@ func (l *liveHolds) sweep() error {
 		connected := l.connected(h)
 		switch {
 		case connected && h.ReleaseAt != nil && l.node != "":
-			err = l.take(h)
+			err = l.adoptHold(h)
 		case h.ReleaseAt == nil && !connected && h.Node != l.node && !l.lives(h.Node):
 			err = l.setRelease(h, now.Add(liveGrace).UTC())
 		}

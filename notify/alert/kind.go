@@ -41,8 +41,8 @@ type kind struct {
 // A send makes the requests of a call.
 type send = func(context.Context, *deliver.Client) deliver.Reply
 
-// taken returns how many messages of a list the receiver has after a reply.
-func (k *kind) taken(list []registry.AlertMessage, r deliver.Reply) int {
+// countDelivered returns how many messages of a list the receiver has after a reply.
+func (k *kind) countDelivered(list []registry.AlertMessage, r deliver.Reply) int {
 	if k.together && r.OK() {
 		return len(list)
 	}

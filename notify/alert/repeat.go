@@ -88,7 +88,7 @@ func (t Target) remind(s *registry.Subscription, k *kind, rules []string, now ti
 		return deliver.Step{}, err
 	}
 	return deliver.Step{Call: &deliver.Call{Since: at, Asks: k.repeats, Send: send, Done: func(s *registry.Subscription, r deliver.Reply) {
-		over := k.taken(part, r)
+		over := k.countDelivered(part, r)
 		switch {
 		case k.resize(s, len(part), r):
 		case r.Verdict == deliver.Taken:

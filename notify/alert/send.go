@@ -131,8 +131,8 @@ func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMes
 		return deliver.Step{}, err
 	}
 	return deliver.Step{Call: &deliver.Call{Send: send, Since: list[0].At, Done: func(s *registry.Subscription, r deliver.Reply) {
-		taken := k.taken(list, r)
-		settle(s, list[:taken])
+		taken := k.countDelivered(list, r)
+		dropDelivered(s, list[:taken])
 		if s.Again = 0; k.together && r.Verdict == deliver.Retry && r.Err != nil {
 			s.Again = len(list) // it may have them
 		}
@@ -160,8 +160,8 @@ func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMes
 	}}}, nil
 }
 
-// settle records that messages are delivered.
-func settle(s *registry.Subscription, list []registry.AlertMessage) {
+// dropDelivered records that messages are delivered.
+func dropDelivered(s *registry.Subscription, list []registry.AlertMessage) {
 	for i := range list {
 		s.Drop = append(s.Drop, list[i].Seq)
 	}

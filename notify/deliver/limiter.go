@@ -66,8 +66,8 @@ func (l *limiter) pop() *subscriber {
 	return x
 }
 
-// take takes a place for a call of a caller, and returns a function that frees it.
-func (l *limiter) take(caller string) (release func()) {
+// acquire takes a place for a call of a caller, and returns a function that frees it.
+func (l *limiter) acquire(caller string) (release func()) {
 	s := l.share(caller)
 	s.running++
 	l.running++

@@ -50,14 +50,14 @@ func (e *turns) update(s *registry.Subscription) {
 			x.limiter = wide
 		}
 		x.probing = x.deaf && s.Failures > 0 && !s.Asked // the settings may be others since the start
-		e.enter(x)
+		e.addSubscriber(x)
 	}
 	x.hold, x.probe = time.Time{}, time.Time{}
 	e.enqueue(x)
 	e.signal()
 }
 
-func (e *turns) enter(x *subscriber) {
+func (e *turns) addSubscriber(x *subscriber) {
 	e.subscribers[x.id] = x
 	e.holders[holder{x.way, x.caller}]++
 	if !x.deaf {
@@ -231,7 +231,7 @@ func (e *turns) launch(ctx context.Context, x *subscriber, in int) {
 			return
 		}
 	}
-	probe, release := x.probing, e.limiters[in].take(x.caller)
+	probe, release := x.probing, e.limiters[in].acquire(x.caller)
 	x.state, x.again, x.probing = running, false, false
 	h.running++
 	e.running.Add(1)

@@ -200,7 +200,7 @@ func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry
 		words, err = t.total(s.Query, "It has changed too much for a list.")
 	case err != nil:
 	case net.Delta == nil:
-		return deliver.Step{Edit: func(s *registry.Subscription) { settle(s, m) }}, nil
+		return deliver.Step{Edit: func(s *registry.Subscription) { finishMessage(s, m) }}, nil
 	default:
 		words = t.words(q, s.Caller, &net).Screen()
 		link = changed(link, m, count)
@@ -311,7 +311,7 @@ func (t *Target) done(s *registry.Subscription, m registry.OutboxMessage, r deli
 			s.Recent = quiet.Sent(s.Recent, r.At)
 		}
 		if mine {
-			settle(s, m)
+			finishMessage(s, m)
 		}
 		return
 	case deliver.Gone:
@@ -320,7 +320,7 @@ func (t *Target) done(s *registry.Subscription, m registry.OutboxMessage, r deli
 	case deliver.GiveUp:
 		if mine {
 			deliver.Bury(s, m, 0, r)
-			settle(s, m)
+			finishMessage(s, m)
 		}
 	}
 	if s.FailingSince != nil && r.At.Sub(*s.FailingSince) >= disableAfter {
@@ -328,8 +328,8 @@ func (t *Target) done(s *registry.Subscription, m registry.OutboxMessage, r deli
 	}
 }
 
-// settle moves a subscription to the end of a message.
-func settle(s *registry.Subscription, m registry.OutboxMessage) {
+// finishMessage moves a subscription to the end of a message.
+func finishMessage(s *registry.Subscription, m registry.OutboxMessage) {
 	if s.Outbox != nil && s.Outbox.ID == m.ID {
 		s.Cursor, s.Outbox = m.Until, nil
 		if m.Type == webhook.TypeEnded {

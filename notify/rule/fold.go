@@ -37,7 +37,7 @@ func (p *Program) Change(s *registry.RuleState, c *registry.Change) []registry.R
 	case p.kind == byChange && !c.Baseline:
 		f.changes(d)
 	}
-	return f.settle()
+	return f.decideStates()
 }
 
 // Reset takes a whole result, where the log does not lead to it from the state's position.
@@ -54,7 +54,7 @@ func (p *Program) Reset(s *registry.RuleState, r *diff.Result, at registry.Posit
 		}
 		f.rows(d, true)
 	}
-	return f.settle()
+	return f.decideStates()
 }
 
 // Confirm takes a complete answer that did not change the result.
@@ -63,14 +63,14 @@ func (p *Program) Confirm(s *registry.RuleState, checked time.Time) []registry.R
 		return nil
 	}
 	f := fold{Program: p, state: s, time: checked}
-	return f.settle()
+	return f.decideStates()
 }
 
 // End resolves the alerts of a query that is gone.
 func (p *Program) End(s *registry.RuleState, now time.Time) []registry.RuleEvent {
 	f := fold{Program: p, state: s, time: now, ending: true}
 	s.Ended, s.Problem = true, "the query was removed: remove the rule, or add it again for another query"
-	return f.settle()
+	return f.decideStates()
 }
 
 // Clear resolves all alerts and forgets the result: the next step is a Reset, which is no
@@ -164,8 +164,8 @@ func Complete(common, labels map[string]string) map[string]string {
 	return all
 }
 
-// enter adds an alert without a state, which settle decides.
-func (f *fold) enter(key string, labels map[string]string) *registry.Alert {
+// addAlert adds an alert without a state, which decideStates decides on.
+func (f *fold) addAlert(key string, labels map[string]string) *registry.Alert {
 	if f.state.Alerts == nil {
 		f.state.Alerts = map[string]*registry.Alert{}
 	}
@@ -175,8 +175,8 @@ func (f *fold) enter(key string, labels map[string]string) *registry.Alert {
 	return a
 }
 
-// settle decides the states of all alerts after a complete answer.
-func (f *fold) settle() (events []registry.RuleEvent) {
+// decideStates decides the states of all alerts after a complete answer.
+func (f *fold) decideStates() (events []registry.RuleEvent) {
 	s := f.state
 	if back := s.CheckedAt.Sub(f.time); back > 0 {
 		SetForward(s, -back)
@@ -190,7 +190,7 @@ func (f *fold) settle() (events []registry.RuleEvent) {
 		single := fingerprint(labels)
 		a := s.Alerts[single]
 		if a == nil {
-			a = f.enter(single, labels)
+			a = f.addAlert(single, labels)
 		}
 		a.Summary = cut(f.summary.fill(f.number), mostSummary)
 	}

@@ -22,15 +22,15 @@ func (f *fold) rows(d *diff.Delta, whole bool) {
 			a.Rows = nil
 		}
 	} else {
-		f.take(d)
+		f.removeRows(d)
 	}
-	if f.put(d); f.state.Problem != "" {
+	if f.addRows(d); f.state.Problem != "" {
 		f.state.Alerts = before
 	}
 }
 
-// take removes the rows that a change removes.
-func (f *fold) take(d *diff.Delta) {
+// removeRows removes the rows that a change removes.
+func (f *fold) removeRows(d *diff.Delta) {
 	for _, row := range d.Removed {
 		key, _, met := f.match(d.Form, d.OldVars, row)
 		if a := f.state.Alerts[key]; met && a != nil {
@@ -42,8 +42,8 @@ func (f *fold) take(d *diff.Delta) {
 	}
 }
 
-// put adds the rows that a change adds.
-func (f *fold) put(d *diff.Delta) {
+// addRows adds the rows that a change adds.
+func (f *fold) addRows(d *diff.Delta) {
 	rows := d.Added
 	if d.Form == diff.Ask {
 		rows = diff.Rows{[]byte(strconv.FormatBool(d.Boolean))}
@@ -61,7 +61,7 @@ func (f *fold) put(d *diff.Delta) {
 		}
 		a := f.state.Alerts[key]
 		if a == nil {
-			a = f.enter(key, labels)
+			a = f.addAlert(key, labels)
 			size += f.size(a)
 		}
 		if a.Rows == nil {

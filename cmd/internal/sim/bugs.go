@@ -319,7 +319,7 @@ var bugs = []bug{
 	}},
 	{"people-early", "a message to people counts as delivered when it fails", []edit{
 		{"notify/people/people.go", "	switch r.Verdict {\n	case deliver.Taken:\n		if quiet",
-			"	if BUG && mine { settle(s, m) }\n	switch r.Verdict {\n	case deliver.Taken:\n		if quiet"},
+			"	if BUG && mine { finishMessage(s, m) }\n	switch r.Verdict {\n	case deliver.Taken:\n		if quiet"},
 	}},
 	{"late-digest", "a digest waits from now on, again and again", []edit{
 		{"notify/service/quiet.go", "at = later(at, since.Truncate(q.every).Add(q.every))",
