@@ -37,7 +37,7 @@ func (a *account) lend(limit, budget time.Duration) *Beside {
 
 // used replaces what was lent by what was used.
 func (a *account) used(lent, used time.Duration) {
-	a.settle(lent, used)
+	a.chargeUsed(lent, used)
 	a.beside += used - lent
 }
 
@@ -57,8 +57,8 @@ func (a *account) begin(slot uint64) { a.pays, a.beside, a.lent = slot+1, a.rese
 // repays no debt.
 func (a *account) left(unowed time.Duration) time.Duration { return unowed - a.charge - a.reserved }
 
-// settle replaces what was reserved for executions by what they used.
-func (a *account) settle(reserved, used time.Duration) {
+// chargeUsed replaces what was reserved for executions by what they used.
+func (a *account) chargeUsed(reserved, used time.Duration) {
 	a.reserved -= reserved
 	a.charge += used
 }

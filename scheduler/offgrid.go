@@ -121,7 +121,7 @@ func (r *runner) runOffGrid() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.account.settle(r.offGrid.granted, r.budget.Totals().Used)
+	l.account.chargeUsed(r.offGrid.granted, r.budget.Totals().Used)
 	err = r.finish(err)
 	if err == nil {
 		l.last = r.summary()

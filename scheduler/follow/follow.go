@@ -84,7 +84,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		var wrong *ledgerError
-		err := f.Source.Follow(ctx, f.state.Cursor, f.take)
+		err := f.Source.Follow(ctx, f.state.Cursor, f.takeBatch)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -143,7 +143,7 @@ func (f *Follower) Tell(events []feed.Event) error {
 		return err
 	}
 	f.sent = true
-	err := f.take(feed.Batch{Events: events})
+	err := f.takeBatch(feed.Batch{Events: events})
 	if err != nil { // what was read of the registrations is not recorded
 		f.endpoints = nil
 	}
@@ -166,8 +166,8 @@ func (f *Follower) wait(err error) time.Duration {
 // A ledgerError is an error of the ledger, after which the source is not asked again.
 type ledgerError struct{ error }
 
-// take records what follows from a batch.
-func (f *Follower) take(b feed.Batch) error {
+// takeBatch records what follows from a batch.
+func (f *Follower) takeBatch(b feed.Batch) error {
 	f.fails = 0
 	was, at := f.state, f.Clock.Now()
 	now := at.UTC()
@@ -177,7 +177,7 @@ func (f *Follower) take(b feed.Batch) error {
 	f.taken = at
 	f.state.Take(&b, now)
 	f.state.Silence = proof.Silence(f.Definition)
-	touched, err := f.enter(was)
+	touched, err := f.updateMatchers(was)
 	if err == nil {
 		err = f.batch(b, was, now, touched)
 	}
@@ -256,9 +256,9 @@ func (f *Follower) record(touched map[string]proof.Touch) error {
 	return nil
 }
 
-// enter brings the matchers up to date with the registrations. Queries that are new to the feed are
+// updateMatchers brings the matchers up to date with the registrations. Queries that are new to the feed are
 // touched at its head before the batch, or at the first place in it.
-func (f *Follower) enter(was proof.Feed) (map[string]proof.Touch, error) {
+func (f *Follower) updateMatchers(was proof.Feed) (map[string]proof.Touch, error) {
 	touched, list := map[string]proof.Touch{}, f.Endpoints()
 	now := make([]string, 0, len(list))
 	for _, e := range list {

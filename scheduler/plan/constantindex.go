@@ -56,8 +56,8 @@ func (x *keyIndex[K]) grow(order []*item) (more bool) {
 // has reports whether the index contains a query of the planner.
 func (x *keyIndex[K]) has(c *item) bool { return c.planned && int(c.Number) < x.upto }
 
-// enter indexes the last of the planner's queries if all others are indexed.
-func (x *keyIndex[K]) enter(c *item) {
+// indexLast indexes the last of the planner's queries if all others are indexed.
+func (x *keyIndex[K]) indexLast(c *item) {
 	if x.begun && x.upto == int(c.Number) {
 		x.add(c)
 		x.upto++
@@ -68,7 +68,7 @@ func (x *keyIndex[K]) enter(c *item) {
 func (x *keyIndex[K]) replace(c *item, edit func()) {
 	if !x.has(c) {
 		edit()
-		x.enter(c)
+		x.indexLast(c)
 		return
 	}
 	x.drop(c)

@@ -55,7 +55,7 @@ func (t *Tracker) endCaptured(r *round, at time.Time, slot uint64) bool {
 		return false
 	}
 	r.end(registry.RoundCaptured, at, slot)
-	t.leave(r)
+	t.unindexRound(r)
 	t.markDirty(r)
 	return true
 }
@@ -135,7 +135,7 @@ func (t *Tracker) openRound(p *profile, e *event) *round {
 	if len(p.rounds) >= maxRounds {
 		t.giveUp(p.rounds[0], e.at, e.slot)
 	}
-	t.enter(r)
+	t.indexRound(r)
 	t.markDirty(r)
 	t.stale = true
 	return r
@@ -169,7 +169,7 @@ func (t *Tracker) expire(r *round, now time.Time, slot uint64, over func(item in
 			r.lose(i)
 		}
 	}
-	t.leave(r)
+	t.unindexRound(r)
 	t.markDirty(r)
 }
 

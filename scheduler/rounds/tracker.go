@@ -45,7 +45,7 @@ func (t *Tracker) Load(list []ProfileState, models []Model, slot uint64) {
 		t.profiles[p.ID] = p
 		t.follow(p)
 		for _, r := range list[i].Open {
-			t.enter(roundOf(r, p))
+			t.indexRound(roundOf(r, p))
 		}
 	}
 	slices.SortFunc(t.timed, func(a, b *profile) int { return cmp.Compare(a.ID, b.ID) })
@@ -68,8 +68,8 @@ func (t *Tracker) follow(p *profile) {
 	}
 }
 
-// enter indexes an open round by the queries that it still needs.
-func (t *Tracker) enter(r *round) {
+// indexRound indexes an open round by the queries that it still needs.
+func (t *Tracker) indexRound(r *round) {
 	r.profile.rounds = append(r.profile.rounds, r)
 	t.busy[r.profile] = true
 	for i := range r.Intervals {
@@ -84,8 +84,8 @@ func (t *Tracker) enter(r *round) {
 	}
 }
 
-// leave removes an ended round from all indexes.
-func (t *Tracker) leave(r *round) {
+// unindexRound removes an ended round from all indexes.
+func (t *Tracker) unindexRound(r *round) {
 	p := r.profile
 	p.rounds = slices.DeleteFunc(p.rounds, func(x *round) bool { return x == r })
 	if len(p.rounds) == 0 {
