@@ -21,7 +21,7 @@ var (
 
 	// Only with a journal, like the entries of package replica.
 	kPurges = []byte("purges") // number of the last step of the purge
-	kOrigin = []byte("origin") // identifies the content with which a store comes to a journal (see enter)
+	kOrigin = []byte("origin") // identifies the content with which a store comes to a journal (see enterGeneration)
 )
 
 // counters are stored as one value, which each transaction that assigns a number

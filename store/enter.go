@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// enter upgrades the schema and renews the generation. On a full disk, a store with
+// enterGeneration upgrades the schema and renews the generation. On a full disk, a store with
 // the current schema is read-only until that is possible.
 //
 // With a journal, the file is identified by its position in the journal, so a copy continues
@@ -19,7 +19,7 @@ import (
 // followed a journal yet is identified by its generation and by the number of its last
 // transaction. Only the one that was last in use begins a journal, and its copies join that if
 // their content is the same.
-func (d *boltFile) enter(journaled bool) error {
+func (d *boltFile) enterGeneration(journaled bool) error {
 	inode, err := inodeOf(d.path)
 	if err != nil {
 		return err

@@ -76,7 +76,7 @@ func Open(dir string, o Options) (*DB, error) {
 	d.elapsed = func() time.Duration { return d.now().Sub(opened) }
 	d.disk = newDisk(path, o.Reserve, o.Retry, d.log)
 	if d.pack, err = newPacker(); err == nil {
-		err = guarded(func() error { return d.enter(o.Journal != nil) })
+		err = guarded(func() error { return d.enterGeneration(o.Journal != nil) })
 	}
 	if err == nil && o.Journal != nil {
 		err = d.follow(o.Journal, o.JournalWait)

@@ -100,7 +100,7 @@ func (r *Replica) endOutage() {
 		}
 		if err = r.resolve(id, form); err == nil {
 			r.mu.Lock()
-			r.outage.settled(id) // also if it was applied before it was noted, or has no effect
+			r.outage.forgetCommand(id) // also if it was applied before it was noted, or has no effect
 			r.mu.Unlock()
 		}
 	}
@@ -115,8 +115,8 @@ func (o *outage) next() (id string, form []byte) {
 	return "", nil
 }
 
-// settled forgets an unknown command that is applied. The caller holds the lock of the replica.
-func (o *outage) settled(id string) {
+// forgetCommand forgets an unknown command that is applied. The caller holds the lock of the replica.
+func (o *outage) forgetCommand(id string) {
 	if o != nil {
 		delete(o.unknown, id)
 	}
@@ -136,7 +136,7 @@ func (r *Replica) resolve(id string, form []byte) error {
 			return err
 		case errors.Is(err, journal.ErrTooLarge) && len(form) > len(barrierForm):
 			// An earlier attempt comes before the next entry, or it never becomes an entry.
-			r.takeLess(form)
+			r.lowerLargest(form)
 			id, form = rand.Text(), barrierForm
 			continue
 		}
@@ -146,8 +146,8 @@ func (r *Replica) resolve(id string, form []byte) error {
 	}
 }
 
-// takeLess takes note that the journal refuses a command as too large.
-func (r *Replica) takeLess(form []byte) {
+// lowerLargest takes note that the journal refuses a command as too large.
+func (r *Replica) lowerLargest(form []byte) {
 	r.SetLargest(min(r.Largest(), int64(len(form)-len(form)/8)))
 }
 

@@ -301,7 +301,7 @@ func (r *Replica) apply(group []journal.Entry) error {
 		switch {
 		case err == nil:
 			r.publish(group, answers)
-			return r.settle(answers)
+			return r.exchangeReports(answers)
 		case failed && len(group) > 1:
 			for i := range group {
 				if err := r.apply(group[i : i+1]); err != nil {
@@ -313,7 +313,7 @@ func (r *Replica) apply(group []journal.Entry) error {
 			answers[0] = Answer{Err: err}
 			if err = r.skip(group); err == nil {
 				r.publish(group, answers)
-				return r.settle(nil)
+				return r.exchangeReports(nil)
 			}
 		}
 		if !errors.Is(err, registry.ErrReadOnly) {
@@ -417,7 +417,7 @@ func (r *Replica) publish(group []journal.Entry, answers []Answer) {
 	}
 	r.o.Foreign(foreign)
 	for i, e := range group {
-		r.outage.settled(e.ID)
+		r.outage.forgetCommand(e.ID)
 		if to := r.waiting[e.ID]; to != nil {
 			delete(r.waiting, e.ID)
 			to <- answers[i]
@@ -554,7 +554,7 @@ func (r *Replica) Submit(form []byte) (Command, error) {
 			return nil, r.why(r.ctx)
 		}
 		if errors.Is(err, journal.ErrTooLarge) { // its servers have a lower limit
-			r.takeLess(form)
+			r.lowerLargest(form)
 			err = fmt.Errorf("%w: %w", registry.ErrTooLarge, err)
 		}
 		return nil, err

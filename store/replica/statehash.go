@@ -78,9 +78,9 @@ type comparison struct {
 	same, different int
 }
 
-// settle reports the state of this node when it is time, and compares the reports of others,
+// exchangeReports reports the state of this node when it is time, and compares the reports of others,
 // after entries were applied.
-func (r *Replica) settle(answers []Answer) error {
+func (r *Replica) exchangeReports(answers []Answer) error {
 	if r.state.seq != r.reported {
 		if r.reported = r.state.seq; r.reports.Load() {
 			r.report(r.state)

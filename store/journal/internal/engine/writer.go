@@ -180,7 +180,7 @@ func (w *Writer) flush(group []*call) {
 		if err == nil && len(seqs) != len(items) {
 			err = fmt.Errorf("%d items were committed, the engine numbered %d", len(items), len(seqs))
 		}
-		if group = w.settle(group, seqs, err); len(group) == 0 {
+		if group = w.endCalls(group, seqs, err); len(group) == 0 {
 			return
 		}
 		select {
@@ -191,8 +191,8 @@ func (w *Writer) flush(group []*call) {
 	}
 }
 
-// settle ends the calls of a group after an attempt and returns those that are to be tried again.
-func (w *Writer) settle(group []*call, seqs []uint64, err error) (again []*call) {
+// endCalls ends the calls of a group after an attempt and returns those that are to be tried again.
+func (w *Writer) endCalls(group []*call, seqs []uint64, err error) (again []*call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, c := range group {
