@@ -31,7 +31,7 @@ type agentUse struct {
 	answers       chan struct{} // has an element for each message that is being answered
 }
 
-func (a *agents) enter(caller string) (u *agentUse, leave func(), err error) {
+func (a *agents) beginCall(caller string) (u *agentUse, leave func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.users == nil {
@@ -77,7 +77,7 @@ func (c agentAPI) answer() error {
 	if _, err := c.mediaType(typeJSON); err != nil {
 		return err
 	}
-	use, leave, err := c.agents.enter(c.name())
+	use, leave, err := c.agents.beginCall(c.name())
 	if err != nil {
 		return err
 	}

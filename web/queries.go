@@ -123,7 +123,7 @@ func (c queryAPI) register() error {
 	if err != nil {
 		return err
 	}
-	q, status, err := c.take(reg, "/v1/queries/")
+	q, status, err := c.storeRegistration(reg, "/v1/queries/")
 	if err != nil {
 		return err
 	}
@@ -131,9 +131,9 @@ func (c queryAPI) register() error {
 	return c.reply(status, v, err)
 }
 
-// take stores a registration. It returns the status of the answer and sets its Location
+// storeRegistration stores a registration. It returns the status of the answer and sets its Location
 // in a collection.
-func (c queryAPI) take(reg registry.Registration, collection string) (registry.Query, int, error) {
+func (c queryAPI) storeRegistration(reg registry.Registration, collection string) (registry.Query, int, error) {
 	q, created, err := c.Registry.Register(c.caller, reg)
 	if err != nil {
 		return q, 0, err

@@ -245,7 +245,7 @@ func (c watchAPI) register() error {
 	if err != nil {
 		return err
 	}
-	q, status, err := queryAPI(c).take(reg, "/v1/watches/")
+	q, status, err := queryAPI(c).storeRegistration(reg, "/v1/watches/")
 	if err != nil {
 		return err
 	}

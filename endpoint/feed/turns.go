@@ -27,9 +27,9 @@ var gates = struct {
 	of map[string]*gate // by the server's address
 }{of: map[string]*gate{}}
 
-// enter waits until a connection to the server is free. It calls over when the connection has had its turn and another
+// awaitTurn waits until a connection to the server is free. It calls over when the connection has had its turn and another
 // feed waits. The caller calls leave when the connection has ended.
-func (w *wikimedia) enter(ctx context.Context, over func()) (leave func(), err error) {
+func (w *wikimedia) awaitTurn(ctx context.Context, over func()) (leave func(), err error) {
 	u, err := url.Parse(w.url)
 	if err != nil {
 		return nil, err

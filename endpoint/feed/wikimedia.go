@@ -142,7 +142,7 @@ func (r *reading) pauseNow() time.Duration {
 func (r *reading) connection(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	leave, err := r.enter(ctx, func() { cancel(errTurn) })
+	leave, err := r.awaitTurn(ctx, func() { cancel(errTurn) })
 	if err != nil {
 		return false, err
 	}

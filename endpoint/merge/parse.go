@@ -156,7 +156,7 @@ func (p *parser) query(a *sparql.Analysis, tree *sparql.Tree) *Template {
 		p.refuse(Disconnected, "")
 	}
 	p.modifiers(t, q.Clauses)
-	p.settle(bound)
+	p.makeParameters(bound)
 
 	pattern, head := sparql.Span{From: q.Where.From + 1, To: q.Where.To - 1}, q.Head
 	if t.distinct {
@@ -209,9 +209,9 @@ func (p *parser) modifiers(t *Template, clauses []sparql.Clause) {
 	}
 }
 
-// settle makes parameters of the candidates that all solutions contain, in the order of
+// makeParameters makes parameters of the candidates that all solutions contain, in the order of
 // the text.
-func (p *parser) settle(bound binding) {
+func (p *parser) makeParameters(bound binding) {
 	slices.Sort(p.candidates)
 	for _, i := range p.candidates {
 		term := p.list[i].text

@@ -34,7 +34,7 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 func (s *Server) show(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
-		if !v.enter(p.path, p.need) {
+		if !v.checkRole(p.path, p.need) {
 			return
 		}
 		if v.startBuild() != nil {
@@ -78,7 +78,7 @@ func (s *Server) act(a action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
 		r.Body = http.MaxBytesReader(w, r.Body, int64(s.Limits.Body))
-		if !v.enter(a.path, a.need) {
+		if !v.checkRole(a.path, a.need) {
 			return
 		}
 		if err := readForm(r); err != nil {
@@ -111,9 +111,9 @@ func formError(err error) error {
 	return &registry.Problem{Kind: registry.KindMalformed, Title: "The form cannot be read"}
 }
 
-// enter checks the caller's role. If the role is missing, it answers with the sign-in
+// checkRole checks the caller's role. If the role is missing, it answers with the sign-in
 // form or status 403.
-func (v *visit) enter(route string, need registry.Role) bool {
+func (v *visit) checkRole(route string, need registry.Role) bool {
 	web.Note(v.w, route, "")
 	err := v.authenticate()
 	switch {
@@ -171,7 +171,7 @@ func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := s.visit(w, r)
-	if v.enter("", registry.RoleRead) {
+	if v.checkRole("", registry.RoleRead) {
 		v.fail(missing)
 	}
 }
@@ -195,7 +195,7 @@ func (s *Server) methods(r *http.Request) string {
 
 func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 	v := sessionHandler{s.visit(w, r)}
-	if v.enter("/signin", ""); v.caller.Name != "" {
+	if v.checkRole("/signin", ""); v.caller.Name != "" {
 		_ = v.to("/")
 		return
 	}

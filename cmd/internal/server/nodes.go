@@ -186,7 +186,7 @@ func (p *peers) send(ctx context.Context, to registry.Node, d role, r request, o
 	applied, err := p.exchange(bound, to, r, out)
 	switch told := (*registry.Problem)(nil); {
 	case err == nil:
-		p.settle(ctx, applied)
+		p.awaitEntry(ctx, applied)
 		return ctx.Err()
 	case errors.As(err, &told):
 		return told
@@ -287,9 +287,9 @@ func (p *peers) setSilent(n registry.Node) {
 	p.silent[n.Session] = now.Add(silentTime)
 }
 
-// settle waits until this node has applied an entry of the journal, for p.waits.settle at most. It
+// awaitEntry waits until this node has applied an entry of the journal, for p.waits.settle at most. It
 // reports whether it has.
-func (p *peers) settle(ctx context.Context, entry uint64) bool {
+func (p *peers) awaitEntry(ctx context.Context, entry uint64) bool {
 	for end := time.Now().Add(p.waits.settle); p.member.store.Applied() < entry; {
 		if time.Now().After(end) || ctx.Err() != nil {
 			return false
@@ -314,7 +314,7 @@ func (h *nodeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Handler.ServeHTTP(w, r)
 		return
 	}
-	if after, err := strconv.ParseUint(r.Header.Get(appliedHeader), 10, 64); err != nil || !h.peers.settle(r.Context(), after) {
+	if after, err := strconv.ParseUint(r.Header.Get(appliedHeader), 10, 64); err != nil || !h.peers.awaitEntry(r.Context(), after) {
 		h.late.ServeHTTP(w, r)
 		return
 	}
