@@ -452,8 +452,7 @@ func TestTopLevel(t *testing.T) {
 	}
 }
 
-// Packages of the store leave the formats of files to bbolt and JetStream, whose updates may change them. Only
-// the package of the journal in JetStream still reads the files of its messages.
+// Packages of the store leave the formats of files to bbolt and JetStream, whose updates may change them.
 func TestNoForeignFormats(t *testing.T) {
 	err := filepath.WalkDir(filepath.Join("..", "..", "store"), func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
