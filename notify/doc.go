@@ -66,11 +66,10 @@
 // A change is read from the log, unpacked and written as JSON once for all followers of a
 // query. After that a message is a wake-up of a goroutine, a copy into a shared buffer and a
 // write(2). What waits has a small stack: a subscription waits in the shallowest frame of its
-// loop, and so does the goroutine that reads. A follower without messages takes 15.8 KB of heap
-// and stack.
+// loop, and so does the goroutine that reads.
 //
 //	go test ./notify -run '^$' -bench 'Idle|Delivery|Coalescing' -benchtime 30x -count 3
 //
-// measures this. BenchmarkDelivery states the processor time of a message as a ratio to a
-// bare write(2) of the same bytes to the same sockets.
+// measures this, and web/docs/sizing.md has the figures. BenchmarkDelivery states the processor
+// time of a message as a ratio to a bare write(2) of the same bytes to the same sockets.
 package notify

@@ -40,9 +40,9 @@
 // budget. The ledger knows what they may use before they use it. Policies count slots and
 // see at most one sample of a query in each.
 //
-// A hint of triples is looked up in an index of patterns, in 0.3 µs for one query among
-// 100,000 (BenchmarkMark of package plan). From the hint to the message it takes 1 ms in
-// the median for one of 1,000 queries (BenchmarkHint of cmd/freshet).
+// A hint of triples is looked up in an index of patterns, which BenchmarkMark of package plan
+// measures. BenchmarkHint of cmd/freshet measures the way from the hint to the message;
+// web/docs/sizing.md has its figures.
 //
 // # Merged requests
 //

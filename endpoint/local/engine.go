@@ -7,10 +7,8 @@
 // build` puts it into the programs, and FindEngine finds it. Data is kept in memory only.
 //
 // On 64-bit Linux and macOS the memory of an engine is reserved address space that grows
-// in place, unless the address space of the process is limited. With the data
-// of the demo an engine requests 170 MB, of which 1.4 MB are resident
-// (BenchmarkLoadMemory); the whole demo takes 80 to 90 MB, and 145 MB when it compiles
-// the engine first.
+// in place, unless the address space of the process is limited. BenchmarkLoadMemory
+// measures how much an engine with the data of the demo requests, and how much is resident.
 package local
 
 import (

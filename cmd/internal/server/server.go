@@ -1,15 +1,8 @@
 // Package server wires the parts of Freshet into one server: store, registry,
 // the loops of the endpoints, followers, deliveries, the API and the pages.
 //
-// With 100,000 registered queries of 270 bytes a restart takes 1.6 s of processor
-// time until the server is ready, and its process 480 MB: 280 MB of heap, the program, and
-// pages of the store's file (BenchmarkRestart). On two idle processors, 16 clients register at
-// least 7,000 queries a second at a new server and 4,800 at a server with 100,000 queries.
-// A registration there takes 295 allocations and 45 KB, of which the clients take 22
-// allocations and 3 KB (BenchmarkRegister).
-// When a hint changes the results of 1,000 queries, each takes 0.12 ms of processor time
-// from the hint to its message, besides the request to the endpoint (BenchmarkHint). For
-// the restart, the machine had ten times as much work as processors.
+// BenchmarkRestart, BenchmarkRegister and BenchmarkHint measure a restart, registrations and
+// the way from a hint to its messages. web/docs/sizing.md has their figures.
 package server
 
 import (
