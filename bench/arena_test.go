@@ -86,7 +86,7 @@ func TestArena(t *testing.T) {
 // Two traces: the second finds less with 7 s than with 5 s, and half of what rates finds. A recording has a budget of its own,
 // and another policy that finds more.
 func TestArenaGoals(t *testing.T) {
-	a := &Arena{Budgets: []time.Duration{7 * time.Second, 5 * time.Second}, Policies: []string{"hybrid", "rates", "dj", "rr"},
+	a := &Arena{Budgets: []time.Duration{7 * time.Second, 5 * time.Second}, Policies: []string{"hybrid", "rates", "dj", "rr", "hybrid:d=1024"},
 		Recorded: map[string][]time.Duration{"c": {6 * time.Second}}, rows: []traced{
 			{"a", "", Row{Policy: "hybrid", BudgetMS: 5000, Rule: "strict", Metrics: Metrics{Relevant: 80, MaxDelay: 9, AbsDelay: 40}}},
 			{"b", "", Row{Policy: "hybrid", BudgetMS: 5000, Rule: "strict", Metrics: Metrics{Relevant: 60, MaxDelay: 7, AbsDelay: 60}}},
@@ -97,9 +97,10 @@ func TestArenaGoals(t *testing.T) {
 			{"c", "", Row{Policy: "hybrid", BudgetMS: 6000, Rule: "strict", Metrics: Metrics{Relevant: 30}}},
 			{"c", "", Row{Policy: "rr", BudgetMS: 6000, Rule: "strict", Metrics: Metrics{Relevant: 20}}},
 			{"c", "", Row{Policy: "dj", BudgetMS: 6000, Rule: "strict", Metrics: Metrics{Relevant: 40}}},
+			{"c", "", Row{Policy: "hybrid:d=1024", BudgetMS: 6000, Rule: "strict", Metrics: Metrics{Relevant: 60}}},
 		}}
 	a.Rules = []string{"strict"}
-	for name, want := range map[string]int{"b": 5, "c": 1, "d": 8} {
+	for name, want := range map[string]int{"b": 7, "c": 1, "d": 10} {
 		if got := a.Missing(name); len(got) != want {
 			t.Errorf("%s misses %d: %+v", name, len(got), got)
 		}

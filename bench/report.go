@@ -55,6 +55,9 @@ type cell struct {
 func (s *Study) table(n int, budget time.Duration) tableView {
 	v := tableView{Title: fmt.Sprintf("Table %d. Budget %s", n, seconds(budget))}
 	list := s.rowsOf(budget)
+	if len(list) > 0 && list[0].Bound > 0 {
+		v.Title += fmt.Sprintf(". No schedule finds more than %s changes", figure.Thousands(list[0].Bound))
+	}
 	for _, r := range list {
 		published := s.published(r.Policy, budget)
 		row := tableRow{Policy: r.Policy}
