@@ -57,17 +57,22 @@ func follows(a, b *Delta) error {
 func composeBags(a, b *Delta) (added, removed Rows) {
 	plus := merge(sorted(a.Added), sorted(b.Added))
 	minus := merge(sorted(a.Removed), sorted(b.Removed))
-	for len(plus) > 0 && len(minus) > 0 {
-		switch c := bytes.Compare(plus[0], minus[0]); {
+	return Cancel(plus, minus)
+}
+
+// Cancel returns what two sorted bags do not have in common.
+func Cancel(a, b Rows) (onlyA, onlyB Rows) {
+	for len(a) > 0 && len(b) > 0 {
+		switch c := bytes.Compare(a[0], b[0]); {
 		case c == 0:
-			plus, minus = plus[1:], minus[1:]
+			a, b = a[1:], b[1:]
 		case c < 0:
-			added, plus = append(added, plus[0]), plus[1:]
+			onlyA, a = append(onlyA, a[0]), a[1:]
 		default:
-			removed, minus = append(removed, minus[0]), minus[1:]
+			onlyB, b = append(onlyB, b[0]), b[1:]
 		}
 	}
-	return append(added, plus...), append(removed, minus...)
+	return append(onlyA, a...), append(onlyB, b...)
 }
 
 // merge merges two sorted lists.

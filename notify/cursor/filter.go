@@ -192,7 +192,7 @@ func (f *Filter) Delta(d *diff.Delta) *diff.Delta {
 	left := *d
 	left.Vars, left.OldVars = f.head(d.Vars), f.head(d.OldVars)
 	left.OldHash, left.NewHash = "", ""
-	left.Added, left.Removed = cancel(f.keep(d.Vars, d.Added), f.keep(d.OldVars, d.Removed))
+	left.Added, left.Removed = diff.Cancel(f.keep(d.Vars, d.Added), f.keep(d.OldVars, d.Removed))
 	if len(left.Added)+len(left.Removed) == 0 && !left.Baseline && slices.Equal(left.Vars, left.OldVars) {
 		return nil
 	}
@@ -281,22 +281,6 @@ func (f *Filter) project(vars []string, row []byte) []byte {
 		out = append(out, term...)
 	}
 	return append(out, '}')
-}
-
-// cancel removes what two sorted bags have in common.
-func cancel(a, b diff.Rows) (diff.Rows, diff.Rows) {
-	var onlyA, onlyB diff.Rows
-	for len(a) > 0 && len(b) > 0 {
-		switch c := bytes.Compare(a[0], b[0]); {
-		case c == 0:
-			a, b = a[1:], b[1:]
-		case c < 0:
-			onlyA, a = append(onlyA, a[0]), a[1:]
-		default:
-			onlyB, b = append(onlyB, b[0]), b[1:]
-		}
-	}
-	return append(onlyA, a...), append(onlyB, b...)
 }
 
 // ResultJSON returns the selected part of a result as SPARQL results JSON or

@@ -352,7 +352,7 @@ var bugs = []bug{
 			"	plus, minus, before := d.Added, d.Removed, d.OldVars\n	if BUG { minus = nil }\n"},
 	}},
 	{"compose", "what came and went in between is part of the net change", []edit{
-		{"diff/compose.go", "		case c == 0:\n			plus, minus", "		case c == 0 && !BUG:\n			plus, minus"},
+		{"diff/compose.go", "	return Cancel(plus, minus)", "	if BUG { return plus, minus }\n	return Cancel(plus, minus)"},
 	}},
 	{"page-skip", "a page of changes begins one too late", []edit{
 		{"web/changes.go", "		page.Next = ch.Position().String()\n	}\n	return page.write(w)",
