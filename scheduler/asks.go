@@ -86,14 +86,7 @@ func (l *comparer) executeAsk(ctx context.Context, x Executor, k *ask, limit tim
 	if a.Elapsed > limit {
 		return Answer{Outcome: registry.Cut, Elapsed: a.Elapsed, Error: "the time given for it ended before its answer arrived"}
 	}
-	start := l.clock.Now()
-	spent := func() time.Duration { return max(0, l.clock.Now().Sub(start)) }
-	stop := func() error {
-		if took := spent(); took > 0 && (ctx.Err() != nil || a.Elapsed+took > limit) {
-			return errOver
-		}
-		return nil
-	}
+	spent, stop := l.work(ctx, a.Elapsed, limit)
 	err := k.divide(l, a, stop)
 	a.Elapsed += spent()
 	switch {

@@ -20,6 +20,21 @@ type comparer struct {
 	clock  Clock
 }
 
+// work begins work on an answer that took elapsed. spent is how long it has taken, and stop reports errOver when
+// its time is over.
+func (c *comparer) work(ctx context.Context, elapsed, limit time.Duration) (spent func() time.Duration, stop func() error) {
+	start := c.clock.Now()
+	spent = func() time.Duration { return max(0, c.clock.Now().Sub(start)) }
+	return spent, func() error {
+		// An answer that arrives exactly when the budget ends is complete. Only the
+		// time that this work takes can make it late.
+		if took := spent(); took > 0 && (ctx.Err() != nil || elapsed+took > limit) {
+			return errOver
+		}
+		return nil
+	}
+}
+
 // compare compares a complete answer with the last result and prepares what the
 // ledger will write. Both are part of the execution: they end at its limit, and the
 // budget pays for them. An answer that is not ready in time is cut.
@@ -27,16 +42,7 @@ func (c *comparer) compare(ctx context.Context, query string, was policy.Stats, 
 	if !a.Outcome.Complete() || a.Result == nil || a.Elapsed > limit {
 		return a, nil
 	}
-	start := c.clock.Now()
-	spent := func() time.Duration { return max(0, c.clock.Now().Sub(start)) }
-	stop := func() error {
-		// An answer that arrives exactly when the budget ends is complete. Only the
-		// time that this work takes can make it late.
-		if took := spent(); took > 0 && (ctx.Err() != nil || a.Elapsed+took > limit) {
-			return errOver
-		}
-		return nil
-	}
+	spent, stop := c.work(ctx, a.Elapsed, limit)
 	d := &difference{}
 	d.delta, d.err = step(stop, was, a.Result, func() (*diff.Result, error) { return c.ledger.Result(query) })
 	if d.delta != nil {
