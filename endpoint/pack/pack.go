@@ -64,9 +64,6 @@ type Note struct {
 	Source string `json:"source" yaml:"source"`
 }
 
-// Conservative is how the source of a value begins that no page states.
-const Conservative = "conservative choice"
-
 //go:embed data/*.yaml
 var files embed.FS
 

@@ -58,7 +58,7 @@ func TestPacks(t *testing.T) {
 		}
 		for line, source := range sources {
 			page, _, _ := strings.Cut(source, " ")
-			if u, err := url.Parse(page); !strings.HasPrefix(source, Conservative) && (err != nil || u.Host == "") || line == "" {
+			if u, err := url.Parse(page); !strings.HasPrefix(source, "conservative choice") && (err != nil || u.Host == "") || line == "" {
 				t.Errorf("%s: the source of %q is %q", p.Name, line, source)
 			}
 		}
