@@ -16,6 +16,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/memory"
+	"github.com/freshet/freshet/store/replica"
 )
 
 // A deposedJournal is the journal of a node that is cut off while it leads the engine: the engine still
@@ -102,7 +103,7 @@ func TestReadsOfDeposedNode(t *testing.T) {
 	}
 	_, err = b.History.After("q_known", st.Position, 10)
 	var p *registry.Problem
-	if !errors.Is(err, ErrNoJournal) || !errors.As(err, &p) || p.Kind != registry.KindUnavailable || p.RetryAfter <= 0 ||
+	if !errors.Is(err, replica.ErrNoJournal) || !errors.As(err, &p) || p.Kind != registry.KindUnavailable || p.RetryAfter <= 0 ||
 		!strings.Contains(p.Detail, "is cut off") {
 		t.Errorf("a position from elsewhere: %v", err)
 	}
@@ -232,7 +233,7 @@ func TestTimesOfDeposedNode(t *testing.T) {
 	if p, err := b.History.Place("q_a", registry.Moment{Time: first.Time}); err != nil || p.Seq != 1 {
 		t.Errorf("a state that was replaced: %d, %v", p.Seq, err)
 	}
-	if p, err := b.History.Place("q_a", registry.Moment{Time: time.Now().Add(time.Hour)}); !errors.Is(err, ErrNoJournal) {
+	if p, err := b.History.Place("q_a", registry.Moment{Time: time.Now().Add(time.Hour)}); !errors.Is(err, replica.ErrNoJournal) {
 		t.Errorf("the newest state at another node is %d of 3: %v", p.Seq, err)
 	}
 	j.cut(false, false)
@@ -273,7 +274,7 @@ func TestCatchUp(t *testing.T) {
 	}
 	b.replica.SetPatience(50 * time.Millisecond)
 	j.depose(t)
-	if err := b.CatchUp(); !errors.Is(err, ErrNoJournal) {
+	if err := b.CatchUp(); !errors.Is(err, replica.ErrNoJournal) {
 		t.Errorf("a node that is cut off: %v", err)
 	}
 }

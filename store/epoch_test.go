@@ -38,6 +38,9 @@ func overwrite(t *testing.T, path string, b []byte) {
 	}
 }
 
+// Epoch returns the store's epoch, which scopes offsets.
+func (d *DB) Epoch() string { return string(d.epoch) }
+
 // lived creates and closes a store in dir with a query at change 2.
 func lived(t *testing.T, dir string) (epoch string) {
 	t.Helper()

@@ -18,9 +18,6 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// ErrNoJournal is wrapped by the errors of a store whose journal does not answer.
-var ErrNoJournal = replica.ErrNoJournal
-
 // compareEvery is the number of entries between two comparisons of nodes, 0 for the usual one. Tests lower it.
 var compareEvery uint64
 

@@ -158,9 +158,6 @@ func (d *DB) Close() error {
 	return nil
 }
 
-// Epoch returns the store's epoch, which scopes offsets.
-func (d *DB) Epoch() string { return string(d.epoch) }
-
 // Applied returns the number of the last entry of the journal that is applied, 0 without one.
 func (d *DB) Applied() uint64 {
 	if d.replica == nil {

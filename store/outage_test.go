@@ -17,6 +17,7 @@ import (
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/memory"
+	"github.com/freshet/freshet/store/replica"
 )
 
 // A cutJournal is a journal whose connection can be cut: before a command arrives there, or
@@ -110,7 +111,7 @@ func TestOutage(t *testing.T) {
 			expect := func(what string, err error) {
 				t.Helper()
 				var p *registry.Problem
-				if !errors.Is(err, registry.ErrReadOnly) || !errors.Is(err, ErrNoJournal) || !errors.As(err, &p) ||
+				if !errors.Is(err, registry.ErrReadOnly) || !errors.Is(err, replica.ErrNoJournal) || !errors.As(err, &p) ||
 					p.Kind != registry.KindUnavailable || p.RetryAfter <= 0 {
 					t.Errorf("%s: %v", what, err)
 				}
@@ -206,7 +207,7 @@ func TestHurry(t *testing.T) {
 			a.Hurry(10 * time.Millisecond)
 			select {
 			case err := <-edited:
-				if !errors.Is(err, registry.ErrReadOnly) || !errors.Is(err, ErrNoJournal) {
+				if !errors.Is(err, registry.ErrReadOnly) || !errors.Is(err, replica.ErrNoJournal) {
 					t.Errorf("an edit: %v", err)
 				}
 			case <-time.After(time.Minute):
@@ -232,7 +233,8 @@ func TestOpenWithoutJournal(t *testing.T) {
 		cut.cut(true, false)
 		var said bytes.Buffer
 		_, err := Open(dir, Options{Journal: cut, JournalWait: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&said, nil))})
-		if !errors.Is(err, ErrNoJournal) || !strings.Contains(err.Error(), "cluster.peers") || !strings.Contains(err.Error(), "no connection") {
+		if !errors.Is(err, replica.ErrNoJournal) || !strings.Contains(err.Error(), "cluster.peers") ||
+			!strings.Contains(err.Error(), "no connection") {
 			t.Errorf("%v", err)
 		}
 		if !strings.Contains(said.String(), "waiting for the journal") {
