@@ -165,8 +165,7 @@ type Statistic struct {
 	Name   string
 	Value  float64
 	Target float64
-	Exact  bool // an exact count, else rounded as published
-	Digits int
+	Digits int // after the point, as published
 }
 
 // Holds reports whether the value, rounded as published, equals the target.
@@ -179,7 +178,7 @@ func (s Statistic) Holds() bool {
 func (l Target) Compare(t *Trace) []Statistic {
 	m := measure(t, l.Burst)
 	exact := func(name string, v, target int) Statistic {
-		return Statistic{Name: name, Value: float64(v), Target: float64(target), Exact: true}
+		return Statistic{Name: name, Value: float64(v), Target: float64(target)}
 	}
 	idle := t.Revisions - m.active
 	return []Statistic{
@@ -192,11 +191,11 @@ func (l Target) Compare(t *Trace) []Statistic {
 		exact("queries that change twice", m.times[2], l.Twice),
 		exact("changes of the one that changes most", m.most, l.Most),
 		exact("most queries that change in a revision", m.crowd, l.Crowd),
-		{"mean interval, h", m.mean, l.Interval, false, 1},
-		{"standard deviation of intervals, h", m.deviation, l.Deviation, false, 1},
-		{"least total runtime of a revision, s", m.total[0], l.Total[0], false, 0},
-		{"most total runtime of a revision, s", m.total[1], l.Total[1], false, 0},
-		{"most runtime of changed queries, s", m.affected, l.Affected, false, 1},
+		{"mean interval, h", m.mean, l.Interval, 1},
+		{"standard deviation of intervals, h", m.deviation, l.Deviation, 1},
+		{"least total runtime of a revision, s", m.total[0], l.Total[0], 0},
+		{"most total runtime of a revision, s", m.total[1], l.Total[1], 0},
+		{"most runtime of changed queries, s", m.affected, l.Affected, 1},
 	}
 }
 
