@@ -159,7 +159,7 @@ func (n *naive) choose(v *view) {
 // probe puts the queries first that show whether the slot is empty.
 func (n *naive) probe(v *view) {
 	const enough = 4 // executions of evidence
-	if n.m.Slot == 0 || v.turned || !v.trusted() {
+	if n.m.Slot == 0 || n.m.Turned || !v.trusted() {
 		return
 	}
 	var first []int

@@ -11,7 +11,6 @@ import (
 type view struct {
 	*endpointState
 	calendar
-	turned bool    // the slot is known to be empty
 	start  float64 // the clock at the slot's start
 	now    float64 // the expected clock at its end
 	ratio  [cells]float64
@@ -65,7 +64,7 @@ func knowing(seconds, yield float64) (worth [rates]float64) {
 
 // past makes a view that lacks the fields which only worth needs.
 func past(m policy.Moment) *view {
-	v := &view{endpointState: readState(m.Shared), turned: m.Turned, lead: m.Lead}
+	v := &view{endpointState: readState(m.Shared), lead: m.Lead}
 	v.calendar, v.missed = v.endpointState.calendar(), v.endpointState.misses()
 	v.start = v.calendar.clock(m.Slot - min(m.Slot, 1))
 	v.now = v.start + v.next()
