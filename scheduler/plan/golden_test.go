@@ -199,7 +199,7 @@ func (g *goldenWorld) run(s *plan.SlotBudget, width int) {
 }
 
 func (g *goldenWorld) ends(s *plan.SlotBudget, x *plan.Execution) time.Time {
-	return x.Start().Add(min(g.running[x].Elapsed, s.Limit(x)))
+	return g.now.Add(-x.Elapsed(g.now)).Add(min(g.running[x].Elapsed, s.Limit(x)))
 }
 
 // answer decides what an execution finds. Some queries change together.

@@ -73,7 +73,6 @@ type Played struct {
 	Outcome registry.Outcome // empty if a merged request did not confirm the result
 	Rider   bool             // another member of the same request was played before
 	Elapsed time.Duration    // charged to the budget
-	Over    time.Duration    // part of Elapsed beyond the budget
 }
 
 // A Replay plays the slots of one endpoint in a World, one execution at a time, as the
@@ -186,13 +185,13 @@ func (r *Replay) play(each func(Played)) {
 
 // execute plays one execution under the slot's rule.
 func (r *Replay) execute(s *SlotBudget, x *Execution) Played {
-	i, before := int(x.c.number), s.excess()
+	i := int(x.c.number)
 	k := r.c.World.Execute(i, r.slot, x.c.Stats.Last)
 	a, whole := r.finish(s, x, registry.Answer{Outcome: k.Outcome, Elapsed: k.Elapsed})
 	k.Outcome, k.Elapsed = a.Outcome, a.Elapsed
 	r.record(s, x, k, whole)
 	s.spare = x
-	return Played{Query: i, Outcome: k.Outcome, Elapsed: k.Elapsed, Over: s.excess() - before}
+	return Played{Query: i, Outcome: k.Outcome, Elapsed: k.Elapsed}
 }
 
 // finish books an answer that the endpoint gives up after the timeout.
@@ -208,7 +207,7 @@ func (r *Replay) finish(s *SlotBudget, x *Execution, a registry.Answer) (registr
 // executeMerged plays one merged request. If one member would fail, all fail. Members that
 // have changed are asked alone.
 func (r *Replay) executeMerged(s *SlotBudget, x *Execution, each func(Played)) {
-	members, before := x.Members(), s.excess()
+	members := x.Members()
 	queries, known, rows := make([]int, len(members)), make([]Known, len(members)), make([]int, len(members))
 	a, confirmed := registry.Answer{Outcome: registry.Unchanged}, 0
 	for i, m := range members {
@@ -223,10 +222,9 @@ func (r *Replay) executeMerged(s *SlotBudget, x *Execution, each func(Played)) {
 	}
 	a.Elapsed = r.c.Merged.Cost(r.slot, x.kind, queries)
 	a, _ = r.finish(s, x, a)
-	over := s.excess() - before
 	if !a.Outcome.Complete() {
 		s.Void(x, true, string(a.Outcome), a.Elapsed)
-		each(Played{Query: queries[0], Outcome: a.Outcome, Elapsed: a.Elapsed, Over: over})
+		each(Played{Query: queries[0], Outcome: a.Outcome, Elapsed: a.Elapsed})
 		return
 	}
 	shares := s.Answered(x, rows, confirmed, a.Elapsed)
@@ -239,8 +237,7 @@ func (r *Replay) executeMerged(s *SlotBudget, x *Execution, each func(Played)) {
 		} else {
 			r.record(s, m, k, false)
 		}
-		each(Played{Query: queries[i], Outcome: k.Outcome, Rider: i > 0, Elapsed: k.Elapsed, Over: over})
-		over = 0
+		each(Played{Query: queries[i], Outcome: k.Outcome, Rider: i > 0, Elapsed: k.Elapsed})
 	}
 }
 

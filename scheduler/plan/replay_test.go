@@ -257,10 +257,12 @@ func TestReplayDebt(t *testing.T) {
 		last := make([]int, len(w.times[0]))
 		for slot := 1; slot < len(w.times); slot++ {
 			repaid := min(debt, budget/2)
-			var used, over time.Duration
+			var used, beyond time.Duration
 			r.Slot(func(x plan.Played) {
-				used, over = used+x.Elapsed, over+x.Over
-				longest = max(longest, x.Over)
+				before := beyond
+				used += x.Elapsed
+				beyond = max(0, used-(budget-repaid))
+				longest = max(longest, beyond-before)
 				if timeout > 0 && x.Elapsed > timeout {
 					t.Fatalf("slot %d: query %d takes %s, the timeout is %s", slot, x.Query, x.Elapsed, timeout)
 				}
@@ -268,9 +270,9 @@ func TestReplayDebt(t *testing.T) {
 					last[x.Query] = slot
 				}
 			})
-			rest, beyond := debt-repaid, max(0, used-(budget-repaid))
-			if beyond != over || rest > 0 && beyond > 0 {
-				t.Fatalf("slot %d: %s are owed, it exceeds its budget by %s and says %s", slot, rest, beyond, over)
+			rest := debt - repaid
+			if rest > 0 && beyond > 0 {
+				t.Fatalf("slot %d: %s are owed, and it exceeds its budget by %s", slot, rest, beyond)
 			}
 			if debt = rest + beyond; r.Debt() != debt {
 				t.Fatalf("slot %d ends with a debt of %s, want %s", slot, r.Debt(), debt)

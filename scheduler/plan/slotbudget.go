@@ -135,13 +135,10 @@ func (r *Execution) Stats() policy.Stats { return r.c.Stats }
 // Tier is the tier that brought the query into the slot.
 func (r *Execution) Tier() string { return r.tier }
 
-// Start is when the execution began.
-func (r *Execution) Start() time.Time { return r.start }
-
 // Served is the number of refresh requests for the query when the execution began.
 func (r *Execution) Served() uint64 { return r.served }
 
-// Cause is why the query is asked although its endpoint has a feed, one of proof.Causes, empty if it has none.
+// Cause is why the query is asked although its endpoint has a feed, one of the causes of proof, empty if it has none.
 func (r *Execution) Cause() string { return r.cause }
 
 // Elapsed is how long the execution has been running.
