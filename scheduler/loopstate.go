@@ -53,7 +53,7 @@ type Asked struct {
 	Void uint64
 	// Same and Different count the audits by their result.
 	Same, Different uint64
-	// Causes counts the executions at an endpoint with a feed by proof.Causes.
+	// Causes counts the executions at an endpoint with a feed by the causes of proof.
 	Causes map[string]uint64
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net"
 	"net/http"
@@ -24,7 +25,6 @@ import (
 	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/follow"
-	"github.com/freshet/freshet/scheduler/proof"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -443,7 +443,7 @@ func TestLongGoals(t *testing.T) {
 					out := r.play(t)
 					share := func(n int) float64 { return 100 * float64(n) / float64(max(1, out.polled)) }
 					var why []string
-					for _, c := range proof.Causes() {
+					for _, c := range slices.Sorted(maps.Keys(out.causes)) {
 						if n := out.causes[c]; n > 0 {
 							why = append(why, fmt.Sprintf("%s %.2f", c, share(n)))
 						}

@@ -184,7 +184,7 @@ func (p *queues) proves(c *item) bool {
 // although it is proved.
 func (c *item) byHand() bool { return c.doubted || !c.hinted.IsZero() }
 
-// cause is why a query is asked although the endpoint has a feed, one of proof.Causes, empty if it has none.
+// cause is why a query is asked although the endpoint has a feed, one of the causes of proof, empty if it has none.
 func (p *queues) cause(c *item) string {
 	switch {
 	case p.view == nil:

@@ -53,9 +53,6 @@ type Wrong struct {
 // OffFor is how long nothing is proved at an endpoint after a proof that was wrong.
 const OffFor = 24 * time.Hour
 
-// DefaultLag is how far the data of an endpoint are behind its feed at most, unless it says otherwise.
-const DefaultLag = 10 * time.Minute
-
 // A View is what proofs at an endpoint depend on, besides the query.
 type View struct {
 	Name     string // of the feed
@@ -324,12 +321,7 @@ const (
 	Staleness = "staleness" // the feed ends before its max_staleness
 )
 
-// Causes lists them.
-func Causes() []string {
-	return []string{First, Refresh, Audit, Refused, Unplaced, Matched, Possible, Open, Missing, Hinted, Staleness}
-}
-
-// Cause is why a query is not proved, one of Causes, empty if it is.
+// Cause is why a query is not proved, one of these causes, empty if it is.
 func (v *View) Cause(t Touch, b feed.Before) string {
 	if v.Refusal() != "" {
 		return Refused
