@@ -73,7 +73,6 @@ func (p *Place) Join(c Connection) {
 
 // Slow counts a connection whose reader is too slow.
 func (p *Place) Slow() {
-	p.s.slow.Add(1)
 	p.count.slow.Add(1)
 }
 

@@ -131,7 +131,6 @@ func (t *allStream) change(ev *cursor.Event) error {
 	if err != nil {
 		return err
 	}
-	t.s.sent.Add(1)
 	now := time.Now()
 	t.listed.delivered(now)
 	t.cursor.Sent(now)

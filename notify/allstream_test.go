@@ -231,10 +231,10 @@ func TestAllRateCountsAfterAllRounds(t *testing.T) {
 	if e := s.next(); e.kind != "alive" || e.Query != ids[64] {
 		t.Fatalf("the last event is a %s of %s", e.kind, e.Query)
 	}
-	sent := r.srv.Stats().Sent
+	sent := r.sent()
 	r.record(ids[0], rows("c"))
 	time.Sleep(100 * time.Millisecond)
-	if n := r.srv.Stats().Sent - sent; n != 0 {
+	if n := r.sent() - sent; n != 0 {
 		t.Errorf("%d changes did not wait for the rate", n)
 	}
 }

@@ -139,7 +139,6 @@ func (t *captureStream) step() error {
 func (t *captureStream) end(e *registry.RoundEnd) error {
 	t.cursor.passed(e)
 	if e.State == registry.RoundCaptured || t.live == nil {
-		t.s.sent.Add(1)
 		t.listed.delivered(time.Now())
 	}
 	return t.emit(CaptureEvent{Kind: StreamChange, End: e})

@@ -70,7 +70,7 @@ func TestLongFoldsEnd(t *testing.T) {
 		for _, c := range close {
 			c()
 		}
-		r.eventually("all have gone but those who read", func() bool { return r.srv.Stats().Connections <= places })
+		r.eventually("all have gone but those who read", func() bool { return r.srv.Connections() <= places })
 		open()
 		r.empty()
 		if n := log.pages.Load(); n > changes/64 {

@@ -301,14 +301,30 @@ func TestUpgrade(t *testing.T) {
 // empty waits until all connections are gone.
 func (r *rig) empty() {
 	r.t.Helper()
-	r.eventually("all connections are gone", func() bool { return r.srv.Stats().Connections == 0 })
+	r.eventually("all connections are gone", func() bool { return r.srv.Connections() == 0 })
+}
+
+// sent is the number of changes and snapshots that were written.
+func (r *rig) sent() (n uint64) {
+	for _, w := range r.srv.WayStats() {
+		n += w.Delivered
+	}
+	return n
+}
+
+// slow is the number of connections that were cut off because nothing was read.
+func (r *rig) slow() (n uint64) {
+	for _, w := range r.srv.WayStats() {
+		n += w.Slow
+	}
+	return n
 }
 
 func (r *rig) eventually(what string, done func() bool) {
 	r.t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("never: %s (%+v)", what, r.srv.Stats())
+			r.t.Fatalf("never: %s (%+v)", what, r.srv.WayStats())
 		}
 	}
 }

@@ -42,8 +42,7 @@ type Server struct {
 	addresses map[string]int // connections of each address
 	wg        sync.WaitGroup
 
-	connections        atomic.Int64
-	sent, folded, slow atomic.Uint64
+	connections atomic.Int64
 }
 
 // NewServer returns a server that is ready to be mounted.
@@ -104,19 +103,6 @@ func (s *Server) Options() *Options { return &s.opts }
 
 // Documents returns the bodies of what the server sends, for other protocols.
 func (s *Server) Documents() *Documents { return s.documents }
-
-// Stats counts what a server does.
-type Stats struct {
-	Connections int64  // open now, WebSocket and SSE
-	Sent        uint64 // changes and snapshots written since the start
-	Folded      uint64 // changes that went out as part of another
-	Slow        uint64 // connections whose reader was too slow
-}
-
-// Stats returns the current counts.
-func (s *Server) Stats() Stats {
-	return Stats{s.connections.Load(), s.sent.Load(), s.folded.Load(), s.slow.Load()}
-}
 
 // Shutdown closes all connections with 4004, so that clients reconnect to the next
 // server and resume. It returns when they are gone. If ctx ends before that, it cuts

@@ -41,7 +41,7 @@ func TestSlowReader(t *testing.T) {
 	quick.follow("a", "q", "")
 	quick.expect("snapshot")
 	// 4 MB fill the buffers, unless some changes were folded for the slow reader.
-	for i, end := 1, time.Now().Add(patience); r.srv.Stats().Slow == 0 && time.Now().Before(end); i++ {
+	for i, end := 1, time.Now().Add(patience); r.slow() == 0 && time.Now().Before(end); i++ {
 		if i > 20 {
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -54,11 +54,11 @@ func TestSlowReader(t *testing.T) {
 			seq = m.Seq
 		}
 	}
-	r.eventually("the slow reader is noticed", func() bool { return r.srv.Stats().Slow > 0 })
+	r.eventually("the slow reader is noticed", func() bool { return r.slow() > 0 })
 	if got := slow.closed(); got != 4001 {
 		t.Errorf("closed with %d, want 4001", got)
 	}
-	if n := r.srv.Stats().Slow; n != 1 {
+	if n := r.slow(); n != 1 {
 		t.Errorf("%d slow readers counted, want 1", n)
 	}
 	r.record(id, rows("z"))

@@ -228,7 +228,7 @@ func TestBlockedEventStream(t *testing.T) {
 		if version++; version%10 == 1 { // changes that are folded do not fill the buffers between us
 			r.record(id, wide(version, 120))
 		}
-		return r.srv.Stats().Slow == 1
+		return r.slow() == 1
 	})
 	r.empty()
 }

@@ -256,7 +256,6 @@ func (t *stream) step() (until time.Time, waits bool, err error) {
 	if err != nil {
 		return until, false, err
 	}
-	t.s.folded.Add(uint64(ev.Folded))
 	switch ev.Kind {
 	case cursor.Change:
 		c := ev.Change
@@ -332,7 +331,6 @@ func (t *stream) replace(gap string) error {
 
 // message emits an event that counts as a message.
 func (t *stream) message(e *StreamEvent) error {
-	t.s.sent.Add(1)
 	if err := t.emit(e); err != nil {
 		return err
 	}

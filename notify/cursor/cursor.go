@@ -52,7 +52,6 @@ type Event struct {
 	Change    *registry.Change // may lie in a shared page: copy it before waiting
 	CheckedAt time.Time        // of Change and Moved
 	Reason    string           // of Snapshot and Gap
-	Folded    int              // of Change and Moved: number of changes folded into it, minus one
 	Until     time.Time        // of Wait
 }
 
@@ -223,7 +222,7 @@ func (c *Cursor) net(ctx context.Context, r *Reader, page []registry.Change) (Ev
 	if c.Snapshots {
 		return c.snapshot(""), nil
 	}
-	ev := Event{Kind: Moved, At: s.last.Position(), Query: c.Query, CheckedAt: s.last.CheckedAt, Folded: max(s.count, 1) - 1}
+	ev := Event{Kind: Moved, At: s.last.Position(), Query: c.Query, CheckedAt: s.last.CheckedAt}
 	if left != nil {
 		sum := s.change(c.at)
 		sum.Delta = left
