@@ -8,11 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
-	"github.com/freshet/freshet/registry"
-	change "github.com/freshet/freshet/registry/feed"
-	"github.com/freshet/freshet/registry/sparql"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/proof"
 	"go.etcd.io/bbolt"
@@ -136,46 +132,6 @@ func (d *Ledger) Known(query string) (k scheduler.Known, err error) {
 		return k, fmt.Errorf("what is known of %s: %w", query, err)
 	}
 	return k, nil
-}
-
-// Proof says what is proved about a query of an endpoint, nil if that has no feed. Everything follows
-// from what is recorded, so every node of a cluster knows it.
-func (d *Ledger) Proof(e registry.Endpoint, query string, now time.Time) (*change.Proof, error) {
-	if e.Feed == "" {
-		return nil, nil
-	}
-	return fetch(d.boltFile, func(tx *bbolt.Tx) (*change.Proof, error) {
-		q, err := findQuery(tx, query)
-		if err != nil {
-			return nil, err
-		}
-		var n scheduler.News
-		var f proof.Feed
-		s, known := findSpace(tx, q.Endpoint)
-		if err := lastOf(tx, &s, &n); err != nil {
-			return nil, err
-		}
-		if text := tx.Bucket(bFeeds).Get([]byte(e.Feed)); text != nil {
-			if err := feedOf(e.Feed, text, &f); err != nil {
-				return nil, err
-			}
-		}
-		number := s.number
-		if !known {
-			number = 0
-		}
-		t, err := loadTouch(tx, query)
-		if err != nil {
-			return nil, err
-		}
-		r, err := readRecord(entryOf(tx.Bucket(bStats).Get([]byte(query)), tx.Bucket(bQueries).Get([]byte(query))), d.epoch)
-		if err != nil {
-			return nil, err
-		}
-		open := sparql.Unprovable(q.Text, q.Ordered)
-		p := proof.NewView(e, f, number, n.Proof, now).Proof(t.touch, r.stats.Before, open)
-		return &p, nil
-	})
 }
 
 // A storedTouch is the entry of a query in the bucket touched.

@@ -87,13 +87,13 @@ func TestFeedsAreFollowed(t *testing.T) {
 			proved := func() {
 				t.Helper()
 				patches.change("other") // later than the answer
-				e, err := live[0].Store.Endpoints.Endpoint("town")
+				stored, err := live[0].Store.Queries.Query(q.ID)
 				if err != nil {
 					t.Fatal(err)
 				}
 				changed := time.Now()
 				await(t, "the result is proved", func() error {
-					p, err := live[0].Store.Ledger.Proof(e, q.ID, time.Now())
+					p, err := changeFeeds{live[0].Server}.Proofs()(&stored)
 					if err == nil && p.Until.IsZero() {
 						if time.Since(changed) > 500*time.Millisecond { // not more than the feed is read in the same time
 							patches.change("other")
