@@ -285,9 +285,3 @@ func (e *Engine) Size(ctx context.Context) (n int, err error) {
 	})
 	return n, err
 }
-
-// Dump calls visit with the whole dataset as N-Quads, in no particular order.
-// The bytes are valid only inside visit, which must not call the engine.
-func (e *Engine) Dump(ctx context.Context, visit func([]byte) error) error {
-	return e.do(ctx, func(i *instance) error { return i.dump(ctx, visit) })
-}

@@ -69,9 +69,11 @@ func loaded(t testing.TB, document string) *Engine {
 func sortedQuads(t testing.TB, e *Engine) []string {
 	t.Helper()
 	var lines []string
-	err := e.Dump(context.Background(), func(quads []byte) error {
-		lines = strings.Split(strings.TrimSpace(string(quads)), "\n")
-		return nil
+	err := e.do(t.Context(), func(i *instance) error {
+		return i.dump(t.Context(), func(quads []byte) error {
+			lines = strings.Split(strings.TrimSpace(string(quads)), "\n")
+			return nil
+		})
 	})
 	if err != nil {
 		t.Fatal(err)
