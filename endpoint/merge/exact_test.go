@@ -87,7 +87,7 @@ func (c *cohort) group(ask asker, singles []*diff.Result, which []int, n *tally)
 		members[k] = c.members[i]
 	}
 	text := c.template.Query(members)
-	merged, err := ask(text, diff.Select, c.template.Options(diff.Options{}))
+	merged, err := ask(text, diff.Select, diff.Options{Ordered: c.template.Ordered, KeepLabels: true})
 	if errors.Is(err, errRefused) {
 		n.refused++
 		return

@@ -36,19 +36,9 @@ type Answer struct {
 	Err    error // ErrInexact, ErrTies, ErrSpelling, or a limit of Options that the member exceeds
 }
 
-// Options returns how to decode the answer of a merged query: with its sequence
-// if t is ordered, and with the labels of blank nodes as they are, because Split
-// labels them per member. The limits are those of o.
-func (t *Template) Options(o diff.Options) diff.Options {
-	o.Ordered, o.OrderKeys, o.Vars, o.KeepLabels = t.Ordered, nil, nil, true
-	if o.MaxVars > 0 {
-		o.MaxVars++
-	}
-	return o
-}
-
-// Split returns the answers of the members, in their order. options holds the
-// limits of one member and the order of its columns. The error is ErrAnswer.
+// Split returns the answers of the members, in their order. The merged answer has its sequence if t is
+// ordered, and the labels of blank nodes as they are, because Split labels them per member. options holds
+// the limits of one member and the order of its columns. The error is ErrAnswer.
 func (t *Template) Split(merged *diff.Result, members [][]string, options func(member int) diff.Options) ([]Answer, error) {
 	s := &splitter{template: t, members: members, options: options, builders: make([]*diff.Builder, len(members)),
 		answers: make([]Answer, len(members)), last: make([][]diff.Term, len(members))}
