@@ -23,13 +23,6 @@ type QueryStore interface {
 	// is true, only public queries are listed.
 	FindName(caller, name string, public bool, most int) ([]Query, error)
 
-	// CountQueries counts the queries of an endpoint, or of all endpoints for "".
-	CountQueries(endpoint string) (int, error)
-
-	// Holdings returns what a caller holds. What belonged to a deleted endpoint
-	// may be counted for a while.
-	Holdings(caller string) (Holdings, error)
-
 	// LiveHolds lists the holds made by live subscriptions.
 	LiveHolds() ([]LiveHold, error)
 }

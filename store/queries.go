@@ -51,7 +51,7 @@ func (d *QueryStore) FindName(caller, name string, public bool, most int) (list 
 	return list, err
 }
 
-// CountQueries implements registry.QueryStore.
+// CountQueries counts the queries of an endpoint, or of all endpoints for "".
 func (d *QueryStore) CountQueries(endpoint string) (int, error) {
 	return fetch(d.boltFile, func(tx *bbolt.Tx) (int, error) {
 		if endpoint == "" {
@@ -62,7 +62,7 @@ func (d *QueryStore) CountQueries(endpoint string) (int, error) {
 	})
 }
 
-// Holdings implements registry.QueryStore.
+// Holdings returns what a caller holds. What belonged to a deleted endpoint may be counted for a while.
 func (d *QueryStore) Holdings(caller string) (registry.Holdings, error) {
 	return fetch(d.boltFile, func(tx *bbolt.Tx) (registry.Holdings, error) { return loadHoldings(tx, caller), nil })
 }

@@ -132,18 +132,6 @@ func (m *memory) FindName(caller, name string, public bool, most int) (list []re
 	return list, nil
 }
 
-func (m *memory) Holdings(caller string) (h registry.Holdings, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, q := range m.queries {
-		if _, ok := q.Holder(caller); ok {
-			h.Queries, h.Bytes = h.Queries+1, h.Bytes+q.Size()
-		}
-	}
-	return h, nil
-}
-
-func (m *memory) CountQueries(string) (int, error)        { return len(m.queries), nil }
 func (m *memory) LiveHolds() ([]registry.LiveHold, error) { return nil, nil }
 func (m *memory) Endpoint(name string) (registry.Endpoint, error) {
 	m.mu.Lock()
