@@ -6,7 +6,7 @@
 // registrations, [Planner.Begin] begins a slot, and [SlotBudget.Next] returns one
 // execution after the other. [SlotBudget.Finish] books what an execution took,
 // [SlotBudget.Record] updates the plan with what follows from its answer, and
-// [Planner.End] ends the slot. Between slots [Planner.Hint] marks queries that may have
+// [Planner.End] ends the slot. Between slots [Proofs.Hint] marks queries that may have
 // changed, [Planner.Forecast] predicts when a query runs, and [Planner.Explain] says
 // why.
 //

@@ -127,9 +127,9 @@ func (g *goldenWorld) between() {
 			q.Refreshes++
 			g.put(q)
 		case 2:
-			g.log("hint", g.p.Hint(registry.Hint{Touched: []string{fmt.Sprintf("http://e/o%d", g.r.IntN(11))}}).Affected)
+			g.log("hint", g.p.Proofs().Hint(registry.Hint{Touched: []string{fmt.Sprintf("http://e/o%d", g.r.IntN(11))}}, g.now).Affected)
 		case 3:
-			g.log("all", g.p.Hint(registry.Hint{All: true}).Affected)
+			g.log("all", g.p.Proofs().Hint(registry.Hint{All: true}, g.now).Affected)
 		case 4:
 			g.p.Update(g.now, plan.Update{Removed: []string{id}})
 			delete(g.stats, id)

@@ -90,13 +90,7 @@ func (p *Planner) ownHints() *hints {
 	return p.hints
 }
 
-// Hint marks the queries that h may affect.
-func (p *Planner) Hint(h registry.Hint) Hinted {
-	done, _ := p.Proofs().hint(h)
-	return done
-}
-
-// hint is Hint. It returns the queries, unless all are affected.
+// hint marks the queries that h may affect, and returns them unless all are affected.
 func (p Proofs) hint(h registry.Hint) (done Hinted, affected map[*item]struct{}) {
 	t := p.ownHints()
 	done = Hinted{Queries: len(p.all), Skipped: h.Skipped}

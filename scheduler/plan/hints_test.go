@@ -17,7 +17,7 @@ func TestMarkOutlivesIncompleteExecutions(t *testing.T) {
 		q, known := estimated("a", time.Second)
 		q.Text, q.Constants = "SELECT * { ?s <http://example.org/p> ?o }", []string{"http://example.org/p"}
 		p.put(q, known)
-		p.Hint(registry.Hint{Touched: q.Constants})
+		p.Proofs().Hint(registry.Hint{Touched: q.Constants}, noon)
 		s := p.Begin(noon, Terms{Width: 1, Timeout: time.Minute})
 		x := s.Next(noon)
 		if x == nil || x.Tier() != TierHinted {

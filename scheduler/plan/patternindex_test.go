@@ -113,7 +113,7 @@ func TestHintFindsMatchingQueries(t *testing.T) {
 func checkMatches(t *testing.T, p *Planner, h registry.Hint, seed uint64) int {
 	t.Helper()
 	p.hints = nil
-	p.Hint(h)
+	p.Proofs().hint(h)
 	n := 0
 	for _, c := range p.order {
 		list, why := sparql.Patterns(c.Query.Text)
@@ -147,7 +147,7 @@ func BenchmarkMark(b *testing.B) {
 			b.Run(fmt.Sprintf("queries=%d/%s", n, name), func(b *testing.B) {
 				h := registry.Hint{Changed: []sparql.Pattern{x}}
 				for b.Loop() {
-					if got := p.Hint(h); got.Affected == 0 || got.Affected > 10 {
+					if got, _ := p.Proofs().hint(h); got.Affected == 0 || got.Affected > 10 {
 						b.Fatalf("%+v", got)
 					}
 				}

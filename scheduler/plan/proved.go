@@ -510,7 +510,7 @@ func (p Proofs) Untouched(query string) {
 	}
 }
 
-// Hint is Planner.Hint for a hint that arrives at a time. Where the endpoint's data may lag behind, the
+// Hint marks the queries that a hint may affect, which arrives at a time. Where the endpoint's data may lag behind, the
 // queries are asked again until an answer is known to be later than the hint by that lag.
 func (p Proofs) Hint(h registry.Hint, now time.Time) Hinted {
 	p.now = now.Round(0)
