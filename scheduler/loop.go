@@ -79,13 +79,11 @@ func NewLoop(c Config) (*Loop, error) {
 	return &Loop{l, newPacer(l, t), t}, nil
 }
 
-// Reconfigure changes the endpoint's settings and keeps what is known about its
+// reconfigure changes the endpoint's settings and keeps what is known about its
 // queries. A running slot ends under the old settings. With another executor, the
 // running slot starts nothing more and drops its running executions: once
-// Reconfigure has returned, no answer of the old executor is accepted. The name
+// reconfigure has returned, no answer of the old executor is accepted. The name
 // cannot change.
-func (l *Loop) Reconfigure(e registry.Endpoint) error { return l.reconfigure(e, nil) }
-
 func (l *Loop) reconfigure(e registry.Endpoint, x Executor) error {
 	set, err := read(e)
 	if err != nil {
@@ -222,14 +220,6 @@ func (l *Loop) NextRound(p registry.Profile) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.planner.Rounds().NextPredicted(p.ID, now)
-}
-
-// Charge makes the next slots pay d, each at most a whole budget after its repayment of
-// a debt.
-func (l *Loop) Charge(d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.account.charge += max(0, d)
 }
 
 // Trial executes a query once, within the endpoint's limits. It stores nothing except

@@ -84,7 +84,6 @@ func callAll(t *testing.T, l *Loop) {
 	if err := l.reconfigure(e, healthy{}); err != nil {
 		t.Error(err)
 	}
-	l.Charge(0)
 	l.NextRound(registry.Profile{ID: "p", Endpoint: "city"})
 }
 
