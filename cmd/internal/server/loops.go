@@ -4,7 +4,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
+	"github.com/freshet/freshet/web/api"
 )
 
 // loops answers what only the loop of an endpoint knows, and does what only it may do. A loop
@@ -113,29 +113,21 @@ func (l *loops) Trial(ctx context.Context, q *registry.Query) (scheduler.Answer,
 		}
 		return l.Manager.Trial(ctx, q)
 	}, func(a *scheduler.Answer) error {
-		var analysis struct{ Run trialRun }
+		var analysis struct{ Run api.Trial }
 		body := map[string]any{"endpoint": q.Endpoint, "query": q.Text, "ordered": q.Ordered, "default_graph_uri": q.DefaultGraphs,
 			"named_graph_uri": q.NamedGraphs}
 		err := l.peers.ask(ctx, asks(q.Endpoint), request{method: http.MethodPost, path: "/v1/queries/validate?run=1&whole=1",
 			body: body, runs: q.Endpoint}, &analysis)
 		if err == nil {
-			*a, err = analysis.Run.answer(q)
+			*a, err = answered(&analysis.Run, q)
 		}
 		return err
 	})
 }
 
-// A trialRun is how the API describes a trial run.
-type trialRun struct {
-	Outcome registry.Outcome // or complete
-	Elapsed float64          `json:"elapsed_seconds"`
-	Results json.RawMessage
-	Error   string
-}
-
-// answer returns the answer to q that was described.
-func (t trialRun) answer(q *registry.Query) (a scheduler.Answer, err error) {
-	a = scheduler.Answer{Outcome: t.Outcome, Error: t.Error, Elapsed: seconds(t.Elapsed)}
+// answered returns the answer to q that a trial run describes.
+func answered(t *api.Trial, q *registry.Query) (a scheduler.Answer, err error) {
+	a = scheduler.Answer{Outcome: registry.Outcome(t.Outcome), Error: t.Error, Elapsed: seconds(t.Elapsed)}
 	if t.Results == nil {
 		return a, nil
 	}

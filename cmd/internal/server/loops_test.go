@@ -23,6 +23,7 @@ import (
 	"github.com/freshet/freshet/endpoint/loopbacktest"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store"
+	"github.com/freshet/freshet/web/api"
 )
 
 // owned returns the node that asks the endpoint city, and another one.
@@ -431,16 +432,16 @@ func TestTrialOfAnotherNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var x trialRun
+		var x api.Trial
 		if err := json.Unmarshal(text, &x); err != nil {
 			t.Fatal(err)
 		}
-		a, err := x.answer(&registry.Query{Form: form})
+		a, err := answered(&x, &registry.Query{Form: form})
 		if err != nil || !a.Outcome.Complete() || a.Elapsed != 250*time.Millisecond || a.Result.Hash() != want.Hash() {
 			t.Errorf("%s: %+v %v", form, a, err)
 		}
 	}
-	if a, err := (trialRun{Outcome: registry.Timeout, Error: "late"}).answer(new(registry.Query)); err != nil ||
+	if a, err := answered(&api.Trial{Outcome: string(registry.Timeout), Error: "late"}, new(registry.Query)); err != nil ||
 		a.Outcome != registry.Timeout || a.Error != "late" || a.Result != nil {
 		t.Errorf("%+v %v", a, err)
 	}
