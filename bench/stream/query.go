@@ -2,7 +2,6 @@ package stream
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -12,9 +11,6 @@ import (
 type Query struct {
 	Text string
 	Keys []Triple
-	Vars []string
-	// Rows returns the result: terms as in N-Triples, empty if they are unbound.
-	Rows func(*Data) [][]string
 }
 
 // Queries draws n different queries, from templates after what users of Wikidata's query service ask.
@@ -36,106 +32,46 @@ func (w *World) query() Query {
 		p = strings.TrimSuffix(e.own[i][1][len("<"+prop+"direct/"):], ">")
 	}
 	direct, label := iri(prop, "direct/", p), iri(rdfs, "label")
-	one := func(list []string) (rows [][]string) {
-		for _, x := range list {
-			rows = append(rows, []string{x})
-		}
-		return rows
-	}
 	switch k := w.rng.IntN(1000); {
 	case k < 450:
-		return Query{fmt.Sprintf("SELECT ?v { %s %s ?v }", e.iri(), direct), []Triple{{e.iri(), direct}}, []string{"v"},
-			func(d *Data) [][]string { return one(d.Objects(e.iri(), direct)) }}
+		return Query{fmt.Sprintf("SELECT ?v { %s %s ?v }", e.iri(), direct), []Triple{{e.iri(), direct}}}
 	case k < 700:
-		return Query{fmt.Sprintf("SELECT ?l { %s %s ?l FILTER (LANG(?l) = 'en') }", e.iri(), label), []Triple{{e.iri(), label}}, []string{"l"},
-			func(d *Data) [][]string { return one(inEnglish(d.Objects(e.iri(), label))) }}
+		return Query{fmt.Sprintf("SELECT ?l { %s %s ?l FILTER (LANG(?l) = 'en') }", e.iri(), label), []Triple{{e.iri(), label}}}
 	case k < 780:
 		v := w.value()
-		return Query{fmt.Sprintf("SELECT ?s { ?s %s %s }", direct, v), []Triple{{"", direct, v}}, []string{"s"},
-			func(d *Data) [][]string { return one(d.Subjects(direct, v)) }}
-	case k < 785:
-		return w.statements(e, p)
+		return Query{fmt.Sprintf("SELECT ?s { ?s %s %s }", direct, v), []Triple{{"", direct, v}}}
+	case k < 785: // the values of a property and their ranks
+		node, value, rank := iri(prop, p), iri(prop, "statement/", p), iri(wikibase, "rank")
+		return Query{fmt.Sprintf("SELECT ?v ?r { %s %s ?st . ?st %s ?v OPTIONAL { ?st %s ?r } }", e.iri(), node, value, rank),
+			[]Triple{{e.iri(), node}, {"", value}, {"", rank}}}
 	case k < 790:
 		about, part := iri(schema, "about"), iri(schema, "isPartOf")
 		return Query{fmt.Sprintf("SELECT ?a { ?a %s %s ; %s %s }", about, e.iri(), part, iri(english)),
-			[]Triple{{"", about, e.iri()}, {"", part, iri(english)}}, []string{"a"}, func(d *Data) [][]string {
-				elsewhere := func(a string) bool { return !d.all[Triple{a, part, iri(english)}] }
-				return one(slices.DeleteFunc(slices.Clone(d.Subjects(about, e.iri())), elsewhere))
-			}}
+			[]Triple{{"", about, e.iri()}, {"", part, iri(english)}}}
 	case k < 791:
 		is, sub, class := iri(prop, "direct/P31"), iri(prop, "direct/P279"), iri(wd, fmt.Sprintf("Q%d", 100+w.rng.IntN(30)))
-		return Query{fmt.Sprintf("SELECT (COUNT(*) AS ?n) { ?q %s/%s* %s }", is, sub, class), []Triple{{"", is}, {"", sub}}, []string{"n"},
-			func(d *Data) [][]string {
-				n := 0
-				for _, c := range d.below(sub, class) {
-					n += len(d.Subjects(is, c))
-				}
-				return [][]string{{fmt.Sprintf(`"%d"^^%s`, n, iri(xsd, "integer"))}}
-			}}
+		return Query{fmt.Sprintf("SELECT (COUNT(*) AS ?n) { ?q %s/%s* %s }", is, sub, class), []Triple{{"", is}, {"", sub}}}
 	case k < 850:
 		alt, text := iri(skos, "altLabel"), w.text("en")
 		if i := w.pick(e, func(t Triple) bool { return t[1] == alt }); i >= 0 {
 			text = e.own[i][2]
 		}
-		return Query{fmt.Sprintf("SELECT ?q { ?q %s %s }", alt, text), []Triple{{"", alt, text}}, []string{"q"},
-			func(d *Data) [][]string { return one(d.Subjects(alt, text)) }}
+		return Query{fmt.Sprintf("SELECT ?q { ?q %s %s }", alt, text), []Triple{{"", alt, text}}}
 	}
 	return w.listed(direct, label)
-}
-
-// statements asks for the values of a property and their ranks.
-func (w *World) statements(e *item, p string) Query {
-	node, value, rank := iri(prop, p), iri(prop, "statement/", p), iri(wikibase, "rank")
-	return Query{fmt.Sprintf("SELECT ?v ?r { %s %s ?st . ?st %s ?v OPTIONAL { ?st %s ?r } }", e.iri(), node, value, rank),
-		[]Triple{{e.iri(), node}, {"", value}, {"", rank}}, []string{"v", "r"}, func(d *Data) (rows [][]string) {
-			for _, st := range d.Objects(e.iri(), node) {
-				for _, v := range d.Objects(st, value) {
-					for _, r := range orNone(d.Objects(st, rank)) {
-						rows = append(rows, []string{v, r})
-					}
-				}
-			}
-			return rows
-		}}
-}
-
-// orNone returns an unbound term if there is none.
-func orNone(list []string) []string {
-	if len(list) == 0 {
-		return []string{""}
-	}
-	return list
 }
 
 // listed asks about four items.
 func (w *World) listed(direct, label string) Query {
 	var values []string
-	q := Query{Vars: []string{"q", "v"}}
+	var q Query
 	for range 4 {
 		x := w.items[w.rng.IntN(len(w.items))].iri()
 		values, q.Keys = append(values, x), append(q.Keys, Triple{x, direct}, Triple{x, label})
 	}
 	some := fmt.Sprintf("VALUES ?q { %s } ?q %s ?l FILTER (LANG(?l) = 'en')", strings.Join(values, " "), label)
-	lacking := w.rng.IntN(4) == 0
-	if q.Text = fmt.Sprintf("SELECT ?q ?v { %s OPTIONAL { ?q %s ?v } }", some, direct); lacking {
+	if q.Text = fmt.Sprintf("SELECT ?q ?v { %s OPTIONAL { ?q %s ?v } }", some, direct); w.rng.IntN(4) == 0 {
 		q.Text = fmt.Sprintf("SELECT ?q { %s FILTER NOT EXISTS { ?q %s ?v } }", some, direct)
-		q.Vars = q.Vars[:1]
-	}
-	q.Rows = func(d *Data) (rows [][]string) {
-		for _, x := range values {
-			for range inEnglish(d.Objects(x, label)) {
-				list := d.Objects(x, direct)
-				if lacking && len(list) == 0 {
-					rows = append(rows, []string{x})
-				}
-				for _, v := range orNone(list) {
-					if !lacking {
-						rows = append(rows, []string{x, v})
-					}
-				}
-			}
-		}
-		return rows
 	}
 	return q
 }

@@ -1,21 +1,24 @@
-package stream
+package streamtest
 
 import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/freshet/freshet/bench/stream"
 )
 
 func TestData(t *testing.T) {
 	d := NewData()
-	d.Insert(Triple{"a", "p", "b"}, Triple{"a", "p", "c"}, Triple{"x", "sub", "y"}, Triple{"y", "sub", "x"}, Triple{"a", "p", "b"})
+	d.Insert(stream.Triple{"a", "p", "b"}, stream.Triple{"a", "p", "c"}, stream.Triple{"x", "sub", "y"}, stream.Triple{"y", "sub", "x"},
+		stream.Triple{"a", "p", "b"})
 	if got := d.Objects("a", "p"); !slices.Equal(got, []string{"b", "c"}) {
 		t.Error(got)
 	}
 	if got := d.below("sub", "y"); !slices.Equal(got, []string{"x", "y"}) {
 		t.Error(got)
 	}
-	d.Remove(Triple{"a", "p", "b"}, Triple{"a", "p", "b"}, Triple{"no", "no", "no"})
+	d.Remove(stream.Triple{"a", "p", "b"}, stream.Triple{"a", "p", "b"}, stream.Triple{"no", "no", "no"})
 	if d.Subjects("p", "b") != nil || !slices.Equal(d.Objects("a", "p"), []string{"c"}) {
 		t.Error(d)
 	}
@@ -23,13 +26,18 @@ func TestData(t *testing.T) {
 
 // The rows of queries change only if a triple does that one of their keys matches.
 func TestRowsFollowFromKeys(t *testing.T) {
-	w := NewWorld(5, 200, nil)
+	w := stream.NewWorld(5, 200, nil)
 	list, d := w.Queries(400), NewData()
-	w.Triples(func(x Triple) { d.Insert(x) })
+	w.Triples(func(x stream.Triple) { d.Insert(x) })
+	var readers []func(*Data) [][]string
+	for _, q := range list {
+		_, read := Reader(q.Text)
+		readers = append(readers, read)
+	}
 	hash := func() (out []string) {
-		for _, q := range list {
+		for _, read := range readers {
 			rows := []string{}
-			for _, r := range q.Rows(d) {
+			for _, r := range read(d) {
 				rows = append(rows, strings.Join(r, " "))
 			}
 			slices.Sort(rows)
@@ -37,7 +45,7 @@ func TestRowsFollowFromKeys(t *testing.T) {
 		}
 		return out
 	}
-	j, was, changes := NewJudge(list), hash(), 0
+	j, was, changes := stream.NewJudge(list), hash(), 0
 	for range 2000 {
 		c := w.Next()
 		d.Remove(c.Remove...)

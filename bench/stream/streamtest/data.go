@@ -1,26 +1,27 @@
-package stream
+// Package streamtest answers the queries of a stream.World from its triples, without an engine.
+package streamtest
 
 import (
 	"maps"
 	"slices"
-	"strings"
+
+	"github.com/freshet/freshet/bench/stream"
 )
 
-// Data are triples, with the indexes that the templates of Queries need. A rig that plays years of virtual time
-// answers them from here; another test compares the answers with those of an engine.
+// Data are triples, with the indexes that the queries of a World need, so that a rig plays years of virtual time.
 type Data struct {
-	all      map[Triple]bool
+	all      map[stream.Triple]bool
 	objects  map[[2]string][]string // by subject and predicate
 	subjects map[[2]string][]string // by predicate and object
 }
 
 // NewData returns data without triples.
 func NewData() *Data {
-	return &Data{map[Triple]bool{}, map[[2]string][]string{}, map[[2]string][]string{}}
+	return &Data{map[stream.Triple]bool{}, map[[2]string][]string{}, map[[2]string][]string{}}
 }
 
 // Insert adds triples.
-func (d *Data) Insert(list ...Triple) {
+func (d *Data) Insert(list ...stream.Triple) {
 	for _, t := range list {
 		if !d.all[t] {
 			d.all[t] = true
@@ -31,7 +32,7 @@ func (d *Data) Insert(list ...Triple) {
 }
 
 // Remove removes triples.
-func (d *Data) Remove(list ...Triple) {
+func (d *Data) Remove(list ...stream.Triple) {
 	for _, t := range list {
 		if d.all[t] {
 			delete(d.all, t)
@@ -71,14 +72,4 @@ func (d *Data) below(predicate, object string) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
-}
-
-// inEnglish returns the texts in English.
-func inEnglish(list []string) (out []string) {
-	for _, l := range list {
-		if strings.HasSuffix(l, `"@en`) {
-			out = append(out, l)
-		}
-	}
-	return out
 }
