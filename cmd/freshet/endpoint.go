@@ -88,12 +88,16 @@ need a contact: start the server with --contact.`,
 			})},
 		{use: "show NAME", short: "Show the settings in force, where they come from, and the health",
 			example: "freshet endpoint show coins --json", call: "GET /v1/endpoints/{}", out: printWith(printEndpoint)},
-		{use: "slots NAME", short: "Show the last slots, newest first", example: "freshet endpoint slots coins --limit 5",
-			call: "GET /v1/endpoints/{}/slots", flags: []option{{name: "limit", value: 20, usage: "how many"}},
-			out: printList("slots", "SLOT\tSTARTED\tPLANNED\tRUN\tCHANGED\tFAILED\tPASSED OVER\tUSED\tBUDGET\tDEBT", func(s scheduler.Slot) []any {
-				return []any{s.Number, s.Started.UTC().Format("2 Jan 15:04:05"), s.Planned, s.Run, s.Found(), s.Failed, s.Skipped,
-					fmt.Sprintf("%.3g s", s.Used), fmt.Sprintf("%.3g s", s.Budget), owed(s)}
-			})},
+		{use: "slots NAME", short: "Show the last slots, newest first",
+			long: `Shows the last slots, newest first. "After it" is what ran between a slot and the next one: because of
+hints, events of a feed or new queries.`,
+			example: "freshet endpoint slots coins --limit 5",
+			call:    "GET /v1/endpoints/{}/slots", flags: []option{{name: "limit", value: 20, usage: "how many"}},
+			out: printList("slots", "SLOT\tSTARTED\tPLANNED\tRUN\tCHANGED\tFAILED\tPASSED OVER\tUSED\tBUDGET\tDEBT\tAFTER IT",
+				func(s scheduler.Slot) []any {
+					return []any{s.Number, s.Started.UTC().Format("2 Jan 15:04:05"), s.Planned, s.Run, s.Changed, s.Failed, s.Skipped,
+						fmt.Sprintf("%.3g s", s.Used), fmt.Sprintf("%.3g s", s.Budget), owed(s), between(s)}
+				})},
 		{use: "tick NAME", short: "Run the next slot now and wait for it", example: "freshet endpoint tick coins",
 			call: "POST /v1/endpoints/{}/tick", out: printWith(printSlot)},
 		templatesRow, shadowRows,
@@ -229,6 +233,14 @@ func owed(s scheduler.Slot) string {
 		words = append(words, fmt.Sprintf("owes %.3g s", debt))
 	}
 	return strings.Join(words, ", ")
+}
+
+// between writes what ran after a slot and before the next one.
+func between(s scheduler.Slot) string {
+	if s.OffGrid.Run == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d ran, %d changed, %d failed", s.OffGrid.Run, s.OffGrid.Changed, s.OffGrid.Failed)
 }
 
 func printSlot(a *remote, s scheduler.Slot) error {

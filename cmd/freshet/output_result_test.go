@@ -69,3 +69,22 @@ func TestQueriesAreListedByName(t *testing.T) {
 		t.Errorf("exit code %d, %s\n%s\n%s", code, stderr, strings.Join(got, "|"), want)
 	}
 }
+
+// What ran between two slots is told apart from what ran in the slot, as the slot's own summary does.
+func TestSlotsTellWhatRanAfterThem(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"slots":[{"slot":4,"started":"2026-03-04T05:06:17Z","run":1,"changed":1},{"slot":3,` +
+			`"started":"2026-03-04T05:06:07Z","planned":3,"run":3,"changed":0,"failed":0,"off_grid":{"run":6,"changed":3,"failed":1}}]}`))
+	}))
+	defer s.Close()
+	code, out, stderr := runCLI(t, nil, "", "endpoint", "slots", "city", "--server", s.URL)
+	var got []string
+	for line := range strings.Lines(out) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	want := "SLOT STARTED PLANNED RUN CHANGED FAILED PASSED OVER USED BUDGET DEBT AFTER IT|4 4 Mar 05:06:17 0 1 1 0 0 0 s 0 s|" +
+		"3 4 Mar 05:06:07 3 3 0 0 0 0 s 0 s 6 ran, 3 changed, 1 failed"
+	if code != cli.ExitOK || strings.Join(got, "|") != want {
+		t.Errorf("exit code %d, %s\n%s\n%s", code, stderr, strings.Join(got, "|"), want)
+	}
+}
