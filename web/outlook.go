@@ -174,9 +174,6 @@ func (d haltedDaemon) State(endpoint string) (scheduler.LoopState, error) {
 	}
 	states[registry.Stale] += states[registry.Live]
 	states[registry.Live] = 0
-	if len(st.States) == 0 { // only their number is recorded
-		states[registry.Stale] = st.Queries
-	}
 	st.States = states
 	return st, nil
 }

@@ -221,13 +221,23 @@ func (l *loops) State(endpoint string) (scheduler.LoopState, error) {
 
 // recorded returns what the store knows of the state of an endpoint.
 func (l *loops) recorded(endpoint, halted string) (s scheduler.LoopState, err error) {
-	n, err := l.store.Queries.CountQueries(endpoint)
+	news, err := l.store.Ledger.Since(endpoint, math.MaxUint64-1) // nothing is newer
 	if err != nil {
 		return s, err
 	}
-	news, err := l.store.Ledger.Since(endpoint, math.MaxUint64-1) // nothing is newer
-	return scheduler.LoopState{Endpoint: endpoint, Queries: n, Debt: news.Last.Owes().Seconds(), Last: news.Last, Health: news.Health,
-		States: map[registry.State]int{}, Halted: halted, Away: true}, err
+	s = scheduler.LoopState{Endpoint: endpoint, Debt: news.Last.Owes().Seconds(), Last: news.Last, Health: news.Health,
+		States: map[registry.State]int{}, Halted: halted, Away: true}
+	list, err := l.store.Catalog.Digests("")
+	for i := range list {
+		if x := &list[i]; x.Endpoint == endpoint {
+			s.Queries++
+			s.States[x.State]++
+			if x.Executions > 0 {
+				s.Results++
+			}
+		}
+	}
+	return s, err
 }
 
 // Hint implements web.Hints.

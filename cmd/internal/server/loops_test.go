@@ -253,7 +253,8 @@ func TestLoopsWithoutOwner(t *testing.T) {
 		}
 		await(t, "the list says why", func() error {
 			a := other.ask("GET", "/v1/endpoints", "")
-			if a.status != 200 || !strings.Contains(a.body, why) || !strings.Contains(a.body, `"queries":1`) || !strings.Contains(a.body,
+			if a.status != 200 || !strings.Contains(a.body, why) || !strings.Contains(a.body, `"queries":1`) ||
+				!strings.Contains(a.body, `"results":1`) || !strings.Contains(a.body,
 				`"last":{"endpoint":"city","slot":1`) || !strings.Contains(a.body, `"health":{"state":"healthy"`) {
 				return fmt.Errorf("%d %s", a.status, a.body)
 			}
