@@ -292,6 +292,25 @@ func TestUnchangedWaitsASecond(t *testing.T) {
 	})
 }
 
+// A run that the budget cuts names the budget and the remedy. A new query has a share of the budget at first.
+func TestCutNamesTheBudget(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("never", time.Minute, "rr"), same(t, time.Hour))
+		w.register("a")
+		w.run()
+		for _, want := range []string{
+			"cut after 30s by its share of the endpoint's budget of 1m0s a slot: raise budget, or use rule debt, if that is often",
+			"cut after 1m0s by the endpoint's budget of 1m0s a slot: raise budget, or use rule debt",
+		} {
+			w.tick()
+			if got := w.stats("q_a").LastRun.Error; got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+		w.stop()
+	})
+}
+
 func TestCancelInTheMiddle(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, endpoint("@every 1m", time.Minute, "rr"), same(t, 4*time.Second))
@@ -311,6 +330,9 @@ func TestCancelInTheMiddle(t *testing.T) {
 		b := w.stats("q_b")
 		if b.LastRun.Outcome != registry.Cut || b.Floor != 2*time.Second || b.Failures != 0 || b.Cuts != 0 || b.NotBefore != 0 || b.Last != 0 {
 			t.Errorf("a run cut by the end counts as a failure: %+v", b)
+		}
+		if b.LastRun.Error == "" || strings.Contains(b.LastRun.Error, "budget") {
+			t.Errorf("a run cut by the end says %q", b.LastRun.Error)
 		}
 		if w.service.ran("q_c") != 0 {
 			t.Error("an execution was started after the end")

@@ -143,7 +143,8 @@ func (r *runner) conclude(x *plan.Execution, k *ask, a Answer, now time.Time) (l
 			continue
 		}
 		m.answer.Elapsed = shares[i]
-		e := observation{slot: r.slot.Number, at: now.UTC(), tier: m.x.Tier(), answer: m.answer, served: m.x.Served(), before: r.before}
+		e := observation{slot: r.slot.Number, at: now.UTC(), tier: m.x.Tier(), answer: m.answer, served: m.x.Served(), before: r.before,
+			budget: exactly(r.slot.Budget)}
 		if k.kind == cohort.Probe {
 			e.how = policy.HowProbe
 		}

@@ -16,9 +16,10 @@ type observation struct {
 	at     time.Time // when it ended
 	tier   string
 	answer Answer
-	served uint64 // refresh requests that were waiting when it started
-	how    string // see policy.Run
-	whole  bool   // its limit was the whole budget, and it used that up
+	served uint64        // refresh requests that were waiting when it started
+	how    string        // see policy.Run
+	whole  bool          // its limit was the whole budget, and it used that up
+	budget time.Duration // of the slot that cuts it, 0 if the process is ending
 
 	before feed.Before // the endpoint's position before it, as far as is known
 
@@ -78,8 +79,8 @@ func observe(p policy.Policy, old policy.Stats, x observation, prev func() (*dif
 	default:
 		s.Incomplete(policy.Attempt{Slot: x.slot, At: x.at, Outcome: a.Outcome, Elapsed: a.Elapsed, Whole: x.whole})
 	}
-	if a.Outcome == registry.Cut && (a.Error == "" || x.whole) {
-		a.Error = "the time that the budget leaves it ended after " + a.Elapsed.Round(time.Millisecond).String()
+	if a.Outcome == registry.Cut && (x.budget > 0 || a.Error == "") {
+		a.Error = x.cutBy(a.Elapsed)
 	}
 	if o := a.Outcome; o != registry.Cut && o != registry.Throttled && o != registry.Dropped {
 		s.Served = max(s.Served, x.served)
@@ -87,6 +88,19 @@ func observe(p policy.Policy, old policy.Stats, x observation, prev func() (*dif
 	s.LastRun = policy.Run{Slot: x.slot, At: x.at, Elapsed: a.Elapsed, Outcome: a.Outcome, Error: a.Error, Why: x.tier, How: x.how}
 	out.Stats = s
 	return out, nil
+}
+
+// cutBy says what cut the execution, and the remedy.
+func (x *observation) cutBy(elapsed time.Duration) string {
+	share, often := "", ""
+	if x.budget == 0 {
+		return "cut after " + elapsed.Round(time.Millisecond).String() + " by the end of the process"
+	}
+	if !x.whole {
+		share, often = "its share of ", ", if that is often"
+	}
+	return fmt.Sprintf("cut after %s by %sthe endpoint's budget of %s a slot: raise budget, or use rule debt%s",
+		elapsed.Round(time.Millisecond), share, x.budget, often)
 }
 
 // ageUnit is the resolution of an answer's Age.

@@ -176,15 +176,26 @@ func TestObserveOldAnswers(t *testing.T) {
 	}
 }
 
-// A query that the budget always cuts reports that.
+// A query that the budget cuts reports that, and the remedy. One that the end of the process cuts does not.
 func TestObserveCutHasWords(t *testing.T) {
 	for _, why := range []string{"", "the time given for it ended first"} {
 		x := seen(3, Answer{Outcome: registry.Cut, Elapsed: 2 * time.Second, Error: why})
-		x.whole = true
+		x.whole, x.budget = true, 3*time.Second
 		got, err := observe(named("rr"), policy.Stats{}, x, nil)
-		if err != nil || got.Stats.StateWithin(0) != registry.Failing || !strings.Contains(got.Stats.LastRun.Error, "budget") ||
-			!strings.Contains(got.Stats.LastRun.Error, "2s") {
+		if err != nil || got.Stats.StateWithin(0) != registry.Failing ||
+			got.Stats.LastRun.Error != "cut after 2s by the endpoint's budget of 3s a slot: raise budget, or use rule debt" {
 			t.Errorf("%+v, %v", got.Stats.LastRun, err)
+		}
+		x.whole = false
+		got, err = observe(named("rr"), policy.Stats{}, x, nil)
+		if err != nil || !strings.Contains(got.Stats.LastRun.Error,
+			"its share of the endpoint's budget of 3s a slot: raise budget, or use rule debt, if") {
+			t.Errorf("%+v, %v", got.Stats.LastRun, err)
+		}
+		x.budget = 0
+		if got, err = observe(named("rr"), policy.Stats{}, x, nil); err != nil || strings.Contains(got.Stats.LastRun.Error, "budget") ||
+			got.Stats.LastRun.Error == "" {
+			t.Errorf("the process ends: %+v, %v", got.Stats.LastRun, err)
 		}
 	}
 }

@@ -173,6 +173,9 @@ func (r *runner) handleResponse(x response) error {
 	r.l.mu.Unlock()
 	e := observation{slot: r.slot.Number, at: now.UTC(), tier: x.r.Tier(), answer: a, served: x.r.Served(), whole: whole,
 		compared: x.d, before: r.before}
+	if r.ctx.Err() == nil {
+		e.budget = exactly(r.slot.Budget)
+	}
 	prev := func() (*diff.Result, error) { return r.l.ledger.Result(q.ID) }
 	out, err := observe(r.policy, was, e, prev)
 	if err != nil {
