@@ -159,12 +159,13 @@ func (l *Loop) news() error {
 // longer.
 const readerWait = 50 * time.Millisecond
 
-// State reports the state of the loop. While the loop reads its queries, or holds
+// State reports the state of the loop. Between slots it includes the latest edits of queries. While the loop reads its queries, or holds
 // the lock for long, State returns the state before that.
 func (l *Loop) State() LoopState {
 	s, now := *l.seen.Load(), l.clock.Now()
 	if l.mu.TryLock(readerWait) {
 		if l.loaded && !l.running && l.mu.half == nil {
+			_ = l.update(now)      // if the ledger cannot be read, the next slot says so
 			l.planner.Advance(now) // a holder may have expired
 		}
 		if l.loaded || !l.updating {

@@ -292,6 +292,28 @@ func TestUnchangedWaitsASecond(t *testing.T) {
 	})
 }
 
+// A query that is removed counts no more, although no slot comes.
+func TestStateWithoutRemovedQueries(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("never", time.Minute, "rr"), func(*registry.Query, int) reply {
+			return reply{takes: time.Second, outcome: registry.Rejected}
+		})
+		w.register("a")
+		w.run()
+		w.tick()
+		if s := w.loop.State(); s.Queries != 1 || s.States[registry.Failing] != 1 {
+			t.Errorf("a query that is refused: %+v", s)
+		}
+		if err := w.ledger.Remove("q_a"); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.loop.State(); s.Queries != 0 || s.States[registry.Failing] != 0 {
+			t.Errorf("a removed query: %+v", s)
+		}
+		w.stop()
+	})
+}
+
 // A run that the budget cuts names the budget and the remedy. A new query has a share of the budget at first.
 func TestCutNamesTheBudget(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -102,8 +102,11 @@ func TestOthersHaveTurnsWhileTheLedgerIsRead(t *testing.T) {
 	if err := l.news(); err != nil {
 		t.Fatal(err)
 	}
-	if got := l.State(); got.Queries != 9 || reads != 1 {
-		t.Errorf("%d queries after %d reads", got.Queries, reads)
+	if reads != 1 {
+		t.Errorf("they read the ledger %d times meanwhile", reads-1)
+	}
+	if got := l.State(); got.Queries != 9 {
+		t.Errorf("%d queries", got.Queries)
 	}
 }
 
