@@ -111,10 +111,18 @@ func (c *calendar) nextTry(now time.Time) time.Time {
 	return c.health.Until
 }
 
-// closedReason returns why the next slot sends no requests; "" if it sends some.
-func (c *calendar) closedReason(now time.Time) string {
+// pausedReason returns why no slot comes until somebody resumes the endpoint; "" if it is not paused.
+func (c *calendar) pausedReason() string {
 	if p := c.set.endpoint.Pause; p != nil {
 		return fmt.Sprintf("the endpoint is paused since %s by %s", p.At.UTC().Format(time.RFC3339), p.By)
+	}
+	return ""
+}
+
+// closedReason returns why the next slot sends no requests; "" if it sends some.
+func (c *calendar) closedReason(now time.Time) string {
+	if why := c.pausedReason(); why != "" {
+		return why
 	}
 	next := c.after(now)
 	if next.IsZero() { // slots run on request, which may come now

@@ -314,6 +314,27 @@ func TestStateWithoutRemovedQueries(t *testing.T) {
 	})
 }
 
+// The state of a paused endpoint says why no slot begins.
+func TestStateOfPausedEndpoint(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		e := endpoint("@every 1m", time.Minute, "rr")
+		e.Blackout = []registry.Blackout{{Start: "* * * * *", For: registry.Duration(30 * time.Second)}}
+		w := newWorld(t, e, same(t, time.Second))
+		w.run()
+		if s := w.loop.State(); s.Halted != "" {
+			t.Errorf("in a blackout: %+v", s)
+		}
+		e.Pause = &registry.Pause{By: "ops", At: time.Now()}
+		if err := w.loop.Reconfigure(e); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.loop.State(); !strings.Contains(s.Halted, "paused") || !strings.Contains(s.Halted, "ops") {
+			t.Errorf("a paused endpoint: %+v", s)
+		}
+		w.stop()
+	})
+}
+
 // A run that the budget cuts names the budget and the remedy. A new query has a share of the budget at first.
 func TestCutNamesTheBudget(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -182,7 +182,7 @@ func (l *loopData) state(now time.Time) LoopState {
 	s := LoopState{
 		Endpoint: l.set.endpoint.Name, Running: l.running, Next: l.next, NextTry: slots.nextTry(now),
 		Queries: n.Queries, Debt: l.planner.Debt().Seconds(), Last: l.last, Health: l.currentHealth(),
-		States: n.States, Results: n.Results, Oldest: n.Oldest, Halted: l.unrecorded,
+		States: n.States, Results: n.Results, Oldest: n.Oldest, Halted: cmp.Or(l.unrecorded, slots.pausedReason()),
 	}
 	l.seen.Store(&s)
 	return s

@@ -36,7 +36,7 @@ var (
 	statesDesc  = level("freshet_queries", "Queries by the state of their result.", "endpoint", "state")
 	healthDesc  = level("freshet_endpoint_health", "1 for the state of health that the endpoint is in.", "endpoint", "state")
 	oldestDesc  = level("freshet_oldest_result_age_seconds",
-		"Time since the oldest result of the endpoint was last known to be true; paused queries are left out.", "endpoint")
+		"Time since the oldest result of the endpoint was last known to be true; paused queries and endpoints are left out.", "endpoint")
 	intervalDesc = level("freshet_endpoint_slot_interval_seconds",
 		"Usual time between two slots of the endpoint; none when it is paused or runs by hand.", "endpoint")
 	nextTryDesc = level("freshet_endpoint_next_try_seconds",
@@ -137,7 +137,7 @@ func (s *server) collectEndpoints(put func(metric, float64, ...string)) error {
 		if gap := scheduler.Gap(e); gap > 0 && e.Pause == nil {
 			put(intervalDesc, gap.Seconds(), e.Name)
 		}
-		if !st.Oldest.IsZero() {
+		if !st.Oldest.IsZero() && e.Pause == nil {
 			put(oldestDesc, max(0, now.Sub(st.Oldest).Seconds()), e.Name)
 		}
 		put(nextTryDesc, max(0, st.NextTry.Sub(now).Seconds()), e.Name)

@@ -156,7 +156,7 @@ func (s *server) collectOutlook(put func(metric, float64, ...string)) error {
 	return nil
 }
 
-// While an endpoint runs no slot, because the disk is full or no node of the cluster asks it,
+// While an endpoint runs no slot, because it is paused, the disk is full or no node of the cluster asks it,
 // its results may no longer be true. The types of this file show its live queries as
 // stale, with the reason. The API and the pages read through them, so that all answers agree.
 

@@ -20,8 +20,9 @@ func (e *Engine) Rules(after string, limit int) ([]registry.ListedRule, error) {
 	e.mu.Unlock()
 	at, _ := slices.BinarySearch(ids, after+"\x00")
 	var list []registry.ListedRule
+	halted := e.opts.Halted()
 	for _, id := range ids[at:] {
-		r, err := e.rule(id)
+		r, err := e.judged(id, halted)
 		if err == nil {
 			list = append(list, r)
 		} else if !errors.Is(err, registry.ErrNotFound) {
@@ -62,7 +63,10 @@ func (e *Engine) Rule(c registry.Caller, ref string) (registry.ListedRule, error
 }
 
 // rule returns the rule with an id.
-func (e *Engine) rule(id string) (registry.ListedRule, error) {
+func (e *Engine) rule(id string) (registry.ListedRule, error) { return e.judged(id, e.opts.Halted()) }
+
+// judged returns the rule with an id. halted has why endpoints run no slot.
+func (e *Engine) judged(id string, halted map[string]string) (registry.ListedRule, error) {
 	e.mu.Lock()
 	x := e.rules[id]
 	if x == nil {
@@ -74,7 +78,7 @@ func (e *Engine) rule(id string) (registry.ListedRule, error) {
 	for _, to := range v.To {
 		v.Receivers = append(v.Receivers, e.receiver(v.Caller, to))
 	}
-	_, err := e.opts.judge(&v)
+	_, err := e.opts.judge(&v, halted)
 	return v, err
 }
 
@@ -119,7 +123,7 @@ func listAlerts(s *registry.RuleState, labels map[string]string) (list []registr
 }
 
 // judge decides the status of a rule that has a reason if it cannot be evaluated. It returns the position of its query.
-func (o *Options) judge(v *registry.ListedRule) (newest registry.Position, err error) {
+func (o *Options) judge(v *registry.ListedRule, halted map[string]string) (newest registry.Position, err error) {
 	status, _, err := o.Log.Current(v.Query, false)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return newest, err
@@ -140,6 +144,9 @@ func (o *Options) judge(v *registry.ListedRule) (newest registry.Position, err e
 	}
 	if err := o.deprived(&v.Rule, &q); err != nil {
 		v.Reason = err.Error()
+	}
+	if why := halted[q.Endpoint]; why != "" && status.State == registry.Live {
+		status.State, status.Error = registry.Stale, why
 	}
 	switch {
 	case v.Reason != "":

@@ -54,6 +54,7 @@ type rig struct {
 	db        *store.DB
 	deliver   *deliver.Engine
 	owns      atomic.Bool
+	halted    atomic.Pointer[map[string]string] // why endpoints run no slot
 	schedule  deliver.Schedule
 	log       *notifytest.Log
 	waker     *notify.Waker
@@ -129,6 +130,7 @@ func newRig(t testing.TB) *rig {
 		Lease:  func() (uint64, bool) { return 0, true },
 		Names:  func(string, []string) watch.Namer { return func(iri string) string { return "" } },
 		Proved: func(string, registry.Position) time.Time { return time.Unix(r.proved.Load(), 0) },
+		Halted: func() map[string]string { return *r.halted.Load() },
 		Query:  func(id string) (registry.Query, error) { return r.log.Resolve(app, id) },
 		Caller: func(name string) (registry.Caller, error) {
 			r.asked.Add(1)
@@ -138,6 +140,7 @@ func newRig(t testing.TB) *rig {
 			return app, nil
 		}}
 	r.owns.Store(true)
+	r.halted.Store(&map[string]string{})
 	r.schedule = deliver.Schedule{Pauses: []time.Duration{10 * time.Millisecond}}
 	r.start()
 	t.Cleanup(func() { r.stop() })

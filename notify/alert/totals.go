@@ -15,9 +15,10 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 		list = append(list, x.counted())
 	}
 	e.mu.Unlock()
+	halted := e.opts.Halted()
 	for i := range list {
 		v := &list[i]
-		newest, err := e.opts.judge(v)
+		newest, err := e.opts.judge(v, halted)
 		if err != nil {
 			return t, err
 		}

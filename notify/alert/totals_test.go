@@ -57,6 +57,14 @@ func TestTotals(t *testing.T) {
 	if r.stored() != 2 || r.sent().Taken != 0 || v.Evaluated != 3 || v.Failed != 0 || len(v.Behind) != 0 {
 		t.Errorf("%+v", v)
 	}
+	r.halted.Store(&map[string]string{"test": "the endpoint is paused"})
+	if v := r.totals(); v.Rules[registry.RuleStale] != 2 || v.Rules[registry.RuleFiring] != 0 || v.Alerts[registry.AlertFiring] != 2 {
+		t.Errorf("rules of an endpoint that runs no slot: %+v", v)
+	}
+	if x := r.rule("fires"); x.Status != registry.RuleStale || x.Reason != "the query is stale: the endpoint is paused" {
+		t.Errorf("a rule of an endpoint that runs no slot: %s, %s", x.Status, x.Reason)
+	}
+	r.halted.Store(&map[string]string{})
 	h.answer(http.StatusOK)
 	until(t, "the deliveries", func() bool { return r.stored() == 0 && r.sent().Taken == 2 })
 	r.log.Fail(late, "it is down")

@@ -105,6 +105,30 @@ func TestTroublesAreInTheHeadline(t *testing.T) {
 	}
 }
 
+// The results of a paused endpoint are not known to be true. Each page says so, and offers no slot.
+func TestPausedEndpointIsNotFresh(t *testing.T) {
+	r := newRig(t)
+	r.endpoint("city")
+	q := r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
+	r.oracle.set(q.ID, delays(t, [2]string{"S1", "12"}))
+	r.tick("city")
+	x, err := r.pages.Rules.Create(t.Context(), admin, registry.RuleSettings{Name: "late", Query: q.ID, When: "?delay > 10"})
+	if err != nil || x.Status != registry.RuleFiring {
+		t.Fatal(x.Status, err)
+	}
+	r.get("/endpoints/city").has("Run a slot now")
+	r.follow(r.post("/endpoints/city/pause")).has("served as stale",
+		`/endpoints/city/resume"><button class="btn primary">`).lacks("Run a slot now")
+	r.get("/").has("No result is fresh.", "city</a> is paused.", "1 stale")
+	r.get("/queries").has(`class="state stale"`, "the endpoint is paused").lacks(`class="state live"`)
+	r.get(queryPath(q.ID)).has(`id="lede"><b>city is paused: the result is of `, "anonymous paused it").lacks("It is 1st of 1 that are due")
+	if x, err = r.pages.Rules.Rule(admin, x.ID); err != nil || x.Status != registry.RuleStale || x.Firing != 1 {
+		t.Error(x.Status, x.Reason, err)
+	}
+	r.follow(r.post("/endpoints/city/resume")).has("Run a slot now")
+	r.get("/").has("The one result is fresh.")
+}
+
 // A share below all never reads as all, and one above nothing never as nothing.
 func TestSharesAreNotRoundedToAll(t *testing.T) {
 	for x, want := range map[float64]string{1: "100", 0.9975: "99.7", 0.9999999: "99.9", 0.995: "99.5", 0.994: "99.4", 0.5: "50",

@@ -41,7 +41,8 @@ type queryNow struct {
 	Status    registry.Status
 	Stats     policy.Stats
 	X         scheduler.Explanation
-	Mine      bool // the visitor has paused it, and others want it to run
+	Shut      *registry.Pause // of the endpoint, nil unless it is paused
+	Mine      bool            // the visitor has paused it, and others want it to run
 	Size      resultSize
 	Day       int           // its changes in the last 24 hours
 	Slowest   time.Duration // the 95th percentile of its last runs; 0 if it is unknown
@@ -164,6 +165,7 @@ func (v queryHandler) page() (content, error) {
 	if d.Now, err = v.state(&q, st, stats, x); err != nil {
 		return content{}, err
 	}
+	d.Now.Shut = e.Pause
 	d.Now.Followers = len(d.Who.List) + d.Who.More + d.Who.Rest
 	c := content{Data: d, Live: []part{
 		{"head", "query-head", d.Head}, {"lede", "query-lede", d.Now}, {"facts", "query-facts", d.Now}, {"trouble", "query-trouble", d.Now},

@@ -22,6 +22,7 @@ import (
 	"github.com/freshet/freshet/notify/notifytest"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
+	"github.com/freshet/freshet/web"
 )
 
 // rules starts the engine of alert rules.
@@ -37,6 +38,7 @@ func (r *rig) rules() *alert.Engine {
 		Receivers: 10, Addresses: 10_000, Lease: func() (uint64, bool) { return 0, true },
 		Names:   func(string, []string) watch.Namer { return watch.Plain },
 		Proved:  func(string, registry.Position) time.Time { return time.Time{} },
+		Halted:  func() map[string]string { return web.Halts{Registry: r.reg, Daemon: r.daemon}.Now() },
 		Resolve: func(c registry.Caller, ref string) (registry.Query, error) { return r.reg.Resolve(c, ref) },
 		Caller:  func(name string) (registry.Caller, error) { return r.gate.Named(name) }})
 	if err != nil {
