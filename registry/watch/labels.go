@@ -114,27 +114,62 @@ func (l *Labels) missing(endpoint, languages string, iris []string) (list []stri
 	return list
 }
 
-// fill asks for labels when it is this lookup's turn, unless another one has brought
-// them meanwhile. The request goes on when ctx ends, so that a slow endpoint's answer is
-// there for the next lookup, and a reader who leaves causes no failure.
-func (l *Labels) fill(ctx context.Context, endpoint string, languages, iris []string) {
+// Begin returns the labels that are known, and whether others of the first IRIs are on their way. It asks for
+// unknown ones as Lookup does, but waits for nothing.
+func (l *Labels) Begin(endpoint string, languages, iris []string) (names Namer, coming bool) {
+	names, languages = l.Known(endpoint, languages), preferred(languages)
+	iris = l.missing(endpoint, strings.Join(languages, ","), iris[:min(len(iris), labelsAtOnce)])
+	if len(iris) == 0 {
+		return names, false
+	}
+	t := l.turn(endpoint)
+	select {
+	case t.free <- struct{}{}:
+		return names, l.start(context.Background(), t, endpoint, languages, iris) != nil
+	default: // another lookup asks
+		return names, true
+	}
+}
+
+// turn returns the turns of an endpoint.
+func (l *Labels) turn(endpoint string) *turn {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	t := l.turns[endpoint]
 	if t == nil {
 		t = &turn{free: make(chan struct{}, 1)}
 		l.turns[endpoint] = t
 	}
-	l.mu.Unlock()
+	return t
+}
+
+// fill asks for labels when it is this lookup's turn, and waits for them until ctx ends.
+func (l *Labels) fill(ctx context.Context, endpoint string, languages, iris []string) {
+	t := l.turn(endpoint)
 	select {
 	case t.free <- struct{}{}:
 	case <-ctx.Done():
 		return
 	}
+	done := l.start(ctx, t, endpoint, languages, iris)
+	if done == nil {
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// start asks for labels in a turn, and ends the turn. It returns nil if another lookup has brought them
+// meanwhile, or the endpoint rests. The request goes on when ctx ends, so that a slow endpoint's answer is
+// there for the next lookup, and a reader who leaves causes no failure.
+func (l *Labels) start(ctx context.Context, t *turn, endpoint string, languages, iris []string) <-chan struct{} {
 	list := strings.Join(languages, ",")
 	iris = l.missing(endpoint, list, iris)
 	if len(iris) == 0 || l.clock().Before(t.rest) {
 		<-t.free
-		return
+		return nil
 	}
 	done := make(chan struct{})
 	go func() {
@@ -151,10 +186,7 @@ func (l *Labels) fill(ctx context.Context, endpoint string, languages, iris []st
 		t.failures = 0
 		l.remember(endpoint, list, iris, found)
 	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
+	return done
 }
 
 // remember keeps the labels of IRIs, and that the others have none.

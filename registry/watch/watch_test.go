@@ -353,6 +353,34 @@ func TestLabelsWithoutReader(t *testing.T) {
 	}
 }
 
+// A lookup that does not wait says whether labels are on their way. It asks once, and not while the endpoint rests.
+func TestLabelsWithoutWaiting(t *testing.T) {
+	answer, requests := make(chan error), 0
+	l := NewLabels(func(context.Context, string, string) (*diff.Result, error) {
+		requests++
+		return table(t, []string{"iri", "label"}, []string{"http://x/Ulm", "Ulm@en"}), <-answer
+	}, time.Now)
+	ulm, bern := []string{"http://x/Ulm"}, []string{"http://x/Bern"}
+	for _, iris := range [][]string{ulm, ulm, bern} {
+		if n, coming := l.Begin("e", nil, iris); !coming || n(iris[0]) != "" {
+			t.Errorf("%s: coming %v, label %q", iris, coming, n(iris[0]))
+		}
+	}
+	answer <- nil
+	l.Lookup(t.Context(), "e", nil, ulm) // waits for the end of the turn
+	if n, coming := l.Begin("e", nil, ulm); coming || n("http://x/Ulm") != "Ulm" || requests != 1 {
+		t.Errorf("coming %v, label %q after %d requests", coming, n("http://x/Ulm"), requests)
+	}
+	if _, coming := l.Begin("e", nil, bern); !coming {
+		t.Error("the next IRI is not asked for")
+	}
+	answer <- errors.New("down")
+	l.Lookup(t.Context(), "e", nil, bern)
+	if _, coming := l.Begin("e", nil, bern); coming || requests != 2 {
+		t.Errorf("coming %v after %d requests, although the endpoint rests", coming, requests)
+	}
+}
+
 // An endpoint that fails again and again is asked ever more rarely for labels.
 func TestLabelsRest(t *testing.T) {
 	now, requests := time.Unix(0, 0), 0
