@@ -188,6 +188,7 @@ type OutboxMessage struct {
 	Query string    `json:"query,omitempty"` // the query of these positions, for withheld changes
 	At    time.Time `json:"at"`              // when the message was created
 	Info  string    `json:"info,omitempty"`
+	Text  string    `json:"text,omitempty"` // for people: what it says, if that has labels, which come and go
 
 	Summary string `json:"summary,omitempty"` // of a dead letter: see FirstLine
 }

@@ -4,7 +4,8 @@
 // is to be told is not stored: a subscription holds the position up to which its people know everything,
 // and before the first attempt the position up to which the next message goes. So a digest of a night is
 // the sum of what the log has, a killed process loses and repeats nothing, and a message that was under
-// way is sent again with the same id and the same words.
+// way is sent again with the same id and the same words. Only words with labels are stored with it, as
+// labels come and go: a message waits for them for a few seconds, and other messages do not wait for it.
 //
 // What waits while a receiver fails, or while it wants quiet, comes in one message. When messages are sent
 // again and when they are given up is up to deliver.Schedule. One that is given up is set aside, and the
@@ -36,6 +37,8 @@ const (
 	disableAfter = 5 * 24 * time.Hour
 	// mostSum is about the largest size in bytes of the rows of a net change that is written in words.
 	mostSum = 8 << 20
+	// labelWait is how long a message waits for labels, and labelPause the first pause before it looks for them.
+	labelWait, labelPause = 5 * time.Second, 50 * time.Millisecond
 )
 
 // Options hold the dependencies of a Target. All are required.
@@ -47,8 +50,9 @@ type Options struct {
 	Mail      *service.Mail
 	// PushKey returns the key that signs messages to browsers.
 	PushKey func() (string, error)
-	// Names returns the labels that are known of what a watch at an endpoint shows.
-	Names func(endpoint string, languages []string) watch.Namer
+	// Names returns the labels that are known of what a watch at an endpoint shows, and whether others of the
+	// IRIs will come soon. It does not wait for them.
+	Names func(endpoint string, languages, iris []string) (names watch.Namer, coming bool)
 	Now   func() time.Time
 }
 
@@ -188,8 +192,7 @@ func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry
 		return deliver.Step{Edit: func(s *registry.Subscription) { s.Outbox = nil }}, nil
 	}
 	net, count, err := cursor.Sum(ctx, &t.reader, s.Query, m.From, m.Until, mostSum)
-	var words string
-	link := t.link(q)
+	words, link := m.Text, t.link(q)
 	switch gap := (*registry.GapError)(nil); {
 	case errors.As(err, &gap):
 		words, err = t.total(s.Query, "Changes were missed: the server does not have all of them any more.")
@@ -202,7 +205,13 @@ func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry
 	case net.Delta == nil:
 		return deliver.Step{Edit: func(s *registry.Subscription) { finishMessage(s, m) }}, nil
 	default:
-		words = t.words(q, s.Caller, &net).Screen()
+		if words == "" {
+			text, step := t.words(q, s.Caller, &net, m, again)
+			if step != nil {
+				return *step, nil
+			}
+			words = text
+		}
 		link = changed(link, m, count)
 	}
 	if err != nil {
@@ -211,13 +220,37 @@ func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry
 	return t.call(s, m, service.Message{ID: m.ID, At: m.At, Title: watch.Line(title(q, s.Caller), 120), Text: words, Link: link}, again)
 }
 
-// words writes a net change.
-func (t *Target) words(q *registry.Query, caller string, net *registry.Change) watch.Words {
+// words writes a net change. Words with labels come as a step first: one that waits for the labels, or stores the
+// words with the message.
+func (t *Target) words(q *registry.Query, caller string, net *registry.Change, m registry.OutboxMessage,
+	again bool) (string, *deliver.Step) {
 	w, ok := watch.Of(q, caller)
 	if !ok {
-		return watch.InWords(net.Delta, nil, watch.Plain).By(net.Edits)
+		return watch.InWords(net.Delta, nil, watch.Plain).By(net.Edits).Screen(), nil
 	}
-	return watch.InWords(net.Delta, &w, t.opts.Names(q.Endpoint, w.Labels)).By(net.Edits)
+	say := func(n watch.Namer) string { return watch.InWords(net.Delta, &w, n).By(net.Edits).Screen() }
+	var iris []string // in the order of the lines
+	text := say(func(iri string) string {
+		iris = append(iris, iri)
+		return ""
+	})
+	if len(iris) == 0 {
+		return text, nil
+	}
+	names, coming := t.opts.Names(q.Endpoint, w.Labels, iris)
+	now := t.opts.Now()
+	if waited := now.Sub(m.At); coming && !again && 0 <= waited && waited < labelWait {
+		return "", &deliver.Step{Hold: now.Add(min(max(waited, labelPause), labelWait-waited))}
+	}
+	if text = say(names); again {
+		return text, nil
+	}
+	m.Text = text
+	return "", &deliver.Step{Edit: func(s *registry.Subscription) {
+		if outbox(s) == m.ID && s.Outbox.Text == "" {
+			s.Outbox = &m
+		}
+	}}
 }
 
 // total says why changes are not listed, and how much there is.

@@ -57,18 +57,20 @@ type rig struct {
 	mail      service.Mail
 	public    atomic.Pointer[string] // the id of a public query
 	lines     io.Writer              // of log lines; nil: none are written
+	watched   atomic.Pointer[string] // the id of a query that is a watch
+	names     func(endpoint string, languages, iris []string) (watch.Namer, bool)
 	stop      func()
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, log: notifytest.NewLog("e1"), waker: notify.NewWaker(), store: notifytest.NewSubscriptions(),
+	r := &rig{t: t, log: notifytest.NewLog("e1"), waker: notify.NewWaker(), store: notifytest.NewSubscriptions(), names: plain,
 		schedule: deliver.Schedule{Pauses: []time.Duration{10 * time.Millisecond}, Probe: 20 * time.Millisecond}}
 	r.start()
 	t.Cleanup(func() { r.stop() })
 	return r
 }
 
-func plain(string, []string) watch.Namer { return watch.Plain }
+func plain(string, []string, []string) (watch.Namer, bool) { return watch.Plain, false }
 
 func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }
 
@@ -77,11 +79,14 @@ func (r *rig) start() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	target := people.New(people.Options{Log: r.log, PublicURL: "http://fresh.example", Now: r.now, Mail: &r.mail, Names: plain,
+	target := people.New(people.Options{Log: r.log, PublicURL: "http://fresh.example", Now: r.now, Mail: &r.mail, Names: r.names,
 		Query: func(id string) (registry.Query, error) {
 			q, err := r.log.Resolve(app, id)
 			if p := r.public.Load(); p != nil && q.ID == *p {
 				q.Holders = []registry.Holder{{Caller: "app", Name: "free spaces", Public: true}}
+			}
+			if p := r.watched.Load(); p != nil && q.ID == *p {
+				q.Holders = []registry.Holder{{Caller: "app", Name: "physicists", Tags: []string{watch.Tag}}}
 			}
 			return q, err
 		},

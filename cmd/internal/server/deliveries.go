@@ -65,7 +65,7 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 	}
 	told := people.New(people.Options{
 		Log: s.Store.History, Query: s.Store.Queries.Query, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"),
-		Mail: mail, Names: c.Labels.Known, Now: s.clock.Now, PushKey: s.pushKey,
+		Mail: mail, Names: c.Labels.Begin, Now: s.clock.Now, PushKey: s.pushKey,
 	})
 	engine, err := deliver.New(deliver.Options{
 		Owns: owns, Now: s.clock.Now,
