@@ -34,7 +34,11 @@ func troubleOf(v *api.Subscription, now time.Time) string {
 		text = v.LastError
 	}
 	if v.NextTry != nil && v.NextTry.After(now) {
-		text += fmt.Sprintf(" (%d failures, again in %s)", v.Failures, v.NextTry.Sub(now).Round(time.Second))
+		failures := "failures"
+		if v.Failures == 1 {
+			failures = "failure"
+		}
+		text += fmt.Sprintf(" (%d %s, again in %s)", v.Failures, failures, v.NextTry.Sub(now).Round(time.Second))
 	}
 	return text
 }
