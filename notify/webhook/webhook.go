@@ -29,8 +29,9 @@
 //
 // The content of a message is fixed in the store before its first attempt: all
 // attempts have the same id and content, even after a crash. Messages of one webhook
-// follow each other. A failing message delays the next, and the changes that wait
-// meanwhile are sent as one net change. When a message is sent again and when it is given up
+// follow each other. A failing message delays the next. Of one query, up to 16 changes that
+// wait meanwhile are sent one by one, more as one net change, and always as one with a filter
+// or a rate. When a message is sent again and when it is given up
 // is up to deliver.Schedule. A message that is given up is added to the dead letters, and a
 // snapshot replaces it. A snapshot that the receiver refuses is not set aside, because no
 // other message replaces it.
