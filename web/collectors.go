@@ -55,7 +55,8 @@ var (
 	subsDesc        = level("freshet_subscriptions", "Subscriptions by state.", "way", "state")
 	waitingDesc     = level("freshet_waiting_changes", "Changes that subscribers have not received, summed over subscriptions.", "way")
 	lagDesc         = level("freshet_delivery_lag_seconds",
-		"For how long the oldest change has waited that some subscriber has not received; 0 when none waits.", "way")
+		"For how long the oldest change has waited that some subscriber has not received, its pauses and its own settings aside; "+
+			"0 when none waits.", "way")
 
 	rulesDesc       = level("freshet_rules", "Alert rules by state.", "state")
 	alertsDesc      = level("freshet_rule_alerts", "Alerts of rules by state: pending, firing.", "state")
@@ -206,7 +207,8 @@ func (s *server) collectStorage(put func(metric, float64, ...string)) error {
 
 func (s *server) collectDeliveries(put func(metric, float64, ...string)) error {
 	b := backlog{s: s, waiting: map[registry.Way]uint64{}, alerts: map[string]uint64{}, states: map[[2]string]int{},
-		oldest: map[oldestKey]registry.Position{}, current: map[string]registry.Position{}}
+		oldest: map[oldestKey]registry.Position{}, since: map[waitKey]time.Time{}, lags: map[registry.Way]time.Duration{},
+		current: map[string]registry.Position{}}
 	if err := b.read(); err != nil {
 		return err
 	}
@@ -235,13 +237,12 @@ func (s *server) collectDeliveries(put func(metric, float64, ...string)) error {
 	for key, n := range b.states {
 		put(subsDesc, float64(n), key[0], key[1])
 	}
-	lags, err := b.lags()
-	if err != nil {
+	if err := b.late(); err != nil {
 		return err
 	}
 	for _, way := range registry.Ways {
 		put(waitingDesc, float64(b.waiting[way]), string(way))
-		put(lagDesc, lags[way].Seconds(), string(way))
+		put(lagDesc, b.lags[way].Seconds(), string(way))
 	}
 	return nil
 }
@@ -274,19 +275,27 @@ func (s *server) collectRules(put func(metric, float64, ...string)) error {
 }
 
 // A backlog sums up what subscriptions wait for. It reads positions, and at most one
-// change per delivery type and lagging query.
+// change per delivery type and lagging query; of subscriptions whose settings may hold changes back, one
+// per position.
 type backlog struct {
 	s       *server
 	states  map[[2]string]int
 	waiting map[registry.Way]uint64
 	alerts  map[string]uint64 // messages about alerts that wait, by kind of receiver
 	oldest  map[oldestKey]registry.Position
-	current map[string]registry.Position // of queries, "" the head of all
+	since   map[waitKey]time.Time
+	lags    map[registry.Way]time.Duration // for how long the oldest change has waited
+	current map[string]registry.Position   // of queries, "" the head of all
 }
 
 type oldestKey struct {
 	way   registry.Way
 	query string
+}
+
+type waitKey struct {
+	query string
+	at    registry.Position
 }
 
 func (b *backlog) read() error {
@@ -328,6 +337,9 @@ func (b *backlog) add(s *registry.Subscription) error {
 	if b.waiting[s.Way] += n; n == 0 {
 		return nil
 	}
+	if s.State != registry.Active || len(s.Filter) > 0 || s.Rate > 0 || s.To != nil {
+		return b.addHeld(s)
+	}
 	key := oldestKey{s.Way, s.Query}
 	if at, there := b.oldest[key]; !there || s.Progress().Seq < at.Seq {
 		b.oldest[key] = s.Progress()
@@ -335,19 +347,35 @@ func (b *backlog) add(s *registry.Subscription) error {
 	return nil
 }
 
-// lags returns the waiting time of the oldest change per delivery type.
-func (b *backlog) lags() (map[registry.Way]time.Duration, error) {
-	lags := map[registry.Way]time.Duration{}
+// addHeld adds what a subscription lacks whose settings or state may hold changes back.
+func (b *backlog) addHeld(s *registry.Subscription) (err error) {
+	key := waitKey{s.Query, s.Progress()}
+	since, known := b.since[key]
+	if !known {
+		if since, err = waitingSince(b.s.History, s.Query, key.at); err != nil {
+			return err
+		}
+		b.since[key] = since
+	}
+	now := b.s.Now()
+	if due, held := b.s.Due(s, since, now); !held && !since.IsZero() {
+		b.lags[s.Way] = max(b.lags[s.Way], now.Sub(due))
+	}
+	return nil
+}
+
+// late adds what the other subscriptions lack.
+func (b *backlog) late() error {
 	for key, at := range b.oldest {
 		since, err := waitingSince(b.s.History, key.query, at)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !since.IsZero() {
-			lags[key.way] = max(lags[key.way], b.s.Now().Sub(since))
+			b.lags[key.way] = max(b.lags[key.way], b.s.Now().Sub(since))
 		}
 	}
-	return lags, nil
+	return nil
 }
 
 // Behind counts the changes between two positions.

@@ -128,7 +128,10 @@ type Outbox struct {
 	Deliveries func() []Deliveries
 	// AllSubscriptions goes through all subscriptions in any order.
 	AllSubscriptions iter.Seq2[registry.Subscription, error]
-	Rules            Rules
+	// Quiet returns when the settings of a receiver let a message go about what has waited since a time: later
+	// than now, or since when they did.
+	Quiet func(s *registry.Subscription, since, now time.Time) time.Time
+	Rules Rules
 }
 
 // Site describes the server as clients see it.

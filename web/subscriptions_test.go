@@ -61,6 +61,7 @@ func (w *world) outbox(c *Config) {
 	c.Webhooks = &webhook.Manager{Engine: w.engine, Guard: guard, Target: target, Most: 4, Resolve: c.Registry.Resolve}
 	c.Receivers = &people.Manager{Engine: w.engine, Guard: guard, Target: told, Resolve: c.Registry.Resolve}
 	c.DeadLetters = w.engine
+	c.Quiet = people.Due
 	c.Hub = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		status, _ := strconv.Atoi(r.FormValue("status"))
 		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")

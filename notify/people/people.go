@@ -114,6 +114,18 @@ func (t *Target) Next(ctx context.Context, s *registry.Subscription, now time.Ti
 	return t.plan(s, quiet, now)
 }
 
+// Due returns when a receiver may be told what has waited since a time: later than now, or since when it may.
+func Due(s *registry.Subscription, since, now time.Time) time.Time {
+	quiet, err := service.ReadQuiet(s.To.Quiet)
+	if err != nil {
+		return since
+	}
+	if due := quiet.Next(since, now, s.Recent); due.After(now) {
+		return due
+	}
+	return quiet.Next(since, since, s.Recent)
+}
+
 // stop disables a subscription. That of a visitor ends, as visitors cannot resume theirs.
 func stop(s *registry.Subscription, reason string) {
 	if deliver.Disable(s, reason); s.Caller == Visitors {

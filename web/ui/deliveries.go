@@ -118,7 +118,9 @@ func (v deliveryHandler) receivers() (all []*follower, more bool, err error) {
 		if err != nil {
 			return nil, false, err
 		}
-		all = append(all, &follower{Subscription: s, clock: v.clock, Lag: lag.Changes, Waiting: time.Duration(lag.Behind)})
+		f := &follower{Subscription: s, clock: v.clock, Lag: lag.Changes, Waiting: time.Duration(lag.Behind)}
+		f.Due, f.Held = v.Due(&s, v.now.Add(-f.Waiting), v.now)
+		all = append(all, f)
 	}
 	slices.SortStableFunc(all, func(a, b *follower) int {
 		return cmp.Or(cmp.Compare(a.condition(), b.condition()), cmp.Compare(b.Lag, a.Lag), cmp.Compare(a.ID, b.ID))
@@ -169,7 +171,7 @@ func (v deliveryHandler) sums(all []*follower) deliverySums {
 			s.Leases++
 		}
 	}
-	s.Failing, s.Lagging, s.Pending, s.Good = n[givenUp]+n[failingNow], n[laggingNow], n[notAgreed], n[served]+n[pausedNow]
+	s.Failing, s.Lagging, s.Pending, s.Good = n[givenUp]+n[failingNow], n[laggingNow], n[notAgreed], n[served]+n[pausedNow]+n[heldBack]
 	return s
 }
 

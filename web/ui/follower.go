@@ -2,6 +2,7 @@ package ui
 
 import (
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -14,6 +15,8 @@ type follower struct {
 	clock
 	Lag     uint64 // changes that it has not received
 	Waiting time.Duration
+	Due     time.Time // when its settings let the oldest of them go, zero if only they know
+	Held    bool      // its settings hold them back
 }
 
 const lagging = 5 * time.Second // a follower that is behind for longer is reported
@@ -23,13 +26,14 @@ const (
 	givenUp = iota
 	failingNow
 	laggingNow
+	heldBack
 	notAgreed
 	pausedNow
 	served
 )
 
-var conditions = [...]state{{"failing", "given-up"}, {"failing", "failing"}, {"stale", "lagging"}, {"new", "pending"},
-	{"paused", "paused"}, {"live", "live"}}
+var conditions = [...]state{{"failing", "given-up"}, {"failing", "failing"}, {"stale", "lagging"}, {"paused", "waiting"},
+	{"new", "pending"}, {"paused", "paused"}, {"live", "live"}}
 
 func (f *follower) condition() int {
 	switch {
@@ -37,7 +41,9 @@ func (f *follower) condition() int {
 		return givenUp
 	case f.Failures > 0:
 		return failingNow
-	case f.Subscription.State == registry.Active && f.Waiting > lagging:
+	case f.Subscription.State == registry.Active && f.Held && f.Lag > 0:
+		return heldBack
+	case f.Subscription.State == registry.Active && f.Waiting > lagging && f.now.Sub(f.Due) > lagging:
 		return laggingNow
 	case f.Subscription.State == registry.Pending:
 		return notAgreed
@@ -59,6 +65,29 @@ func (f *follower) Every() string    { return span(time.Duration(f.Rate)) }
 
 // Is reports whether a subscription has a stored state.
 func (f *follower) Is(s registry.SubscriptionState) bool { return f.Subscription.State == s }
+
+// WaitsAs names the settings by which a receiver may have to wait.
+func (f *follower) WaitsAs() string {
+	var list []string
+	q := f.To.Quiet
+	switch {
+	case strings.Contains(q.Digest, ":"):
+		list = append(list, "its digest at "+q.Digest)
+	case q.Digest != "":
+		list = append(list, "its digest every "+q.Digest)
+	}
+	if q.Hours != "" {
+		list = append(list, "the end of its quiet hours "+q.Hours)
+	}
+	if q.Most != "" {
+		list = append(list, "its next message, of at most "+q.Most+" an hour")
+	}
+	text := strings.Join(list, " or ")
+	if q.Zone != "" {
+		text += " (" + q.Zone + ")"
+	}
+	return text
+}
 
 // Title returns the name that the client program gives itself, else the label given by
 // its owner, else its address or its token; "" if it has none of these.

@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
@@ -437,6 +439,60 @@ func TestDeliveriesPage(t *testing.T) {
 		t.Error("still there")
 	}
 	r.post("/deliveries/missing/drop").status(404)
+}
+
+// A follower whose settings hold changes back is not late, and the page says what it waits for.
+func TestFollowersThatWait(t *testing.T) {
+	r := newRigWith(t, func(_ *rig, c *Config) { c.Now = func() time.Time { return time.Now().Add(10 * time.Minute) } })
+	r.endpoint("city")
+	q := r.register("city", "n", selectText)
+	for i := range 2 {
+		r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit(fmt.Sprint(i))}))
+		r.tick("city")
+	}
+	st, _, err := r.store.History.Current(q.ID, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hour := func(d time.Duration) string { return time.Now().UTC().Add(d).Format("15:04") }
+	quiet := hour(-time.Hour) + "-" + hour(2*time.Hour)
+	just := time.Now().Add(5 * time.Minute)
+	for id, x := range map[string]struct {
+		s     registry.Subscription
+		quiet registry.Quiet
+		want  []string
+	}{
+		"digest": {quiet: registry.Quiet{Digest: hour(2 * time.Hour)},
+			want: []string{"waiting", "It waits for its digest at " + hour(2*time.Hour) + ".", "next message"}},
+		"quiet": {quiet: registry.Quiet{Hours: quiet, Zone: "UTC"},
+			want: []string{"waiting", "It waits for the end of its quiet hours " + quiet + " (UTC).", "next message"}},
+		"most": {quiet: registry.Quiet{Most: "1"}, s: registry.Subscription{Recent: []time.Time{just}},
+			want: []string{"waiting", "It waits for its next message, of at most 1 an hour.", "next message"}},
+		"both": {quiet: registry.Quiet{Digest: "24h", Hours: quiet},
+			want: []string{"waiting", "It waits for its digest every 24h or the end of its quiet hours"}},
+		"filter": {s: registry.Subscription{Way: registry.Webhook, Filter: json.RawMessage(`{"min_rows":5}`)},
+			want: []string{"waiting", "Its filter holds back changes"}},
+		"rate": {s: registry.Subscription{Way: registry.Webhook, Rate: registry.Duration(time.Hour), LastDelivery: &just},
+			want: []string{"waiting", "It wants at most one message every", "next message"}},
+		"paused":  {s: registry.Subscription{Way: registry.Webhook, State: registry.SubscriptionPaused}, want: []string{"It is paused"}},
+		"slow":    {s: registry.Subscription{Way: registry.Webhook}, want: []string{"lagging", "It reads more slowly"}},
+		"overdue": {quiet: registry.Quiet{Digest: hour(5 * time.Minute)}, want: []string{"lagging", "It reads more slowly"}},
+	} {
+		if x.s.ID, x.s.Query, x.s.Caller = "s", q.ID, "ops"; x.s.Way == "" {
+			x.s.Way, x.s.To = registry.People, &registry.Receiver{Kind: "ntfy", Quiet: x.quiet}
+		}
+		x.s.State = cmp.Or(x.s.State, registry.Active)
+		x.s.Cursor = registry.Position{Epoch: st.Position.Epoch, Seq: st.Position.Seq - 1}
+		r.follower(x.s)
+		a := r.get("/deliveries").status(200)
+		_, a.body, _ = strings.Cut(a.body, `id="follower-rows"`)
+		if a.has("1 change").has(x.want...); x.want[0] != "lagging" {
+			a.lacks("lagging", "more slowly")
+		}
+		if t.Failed() {
+			t.Fatal(id)
+		}
+	}
 }
 
 // Followers with the same name are distinguished by program, caller and address, and

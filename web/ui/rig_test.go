@@ -20,6 +20,7 @@ import (
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/notifytest"
+	"github.com/freshet/freshet/notify/people"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/registrytest"
 	"github.com/freshet/freshet/registry/watch"
@@ -151,7 +152,7 @@ func configOf(tb testing.TB, reg *registry.Registry, gate *web.TokenGate, db *st
 		Publishing: web.Publishing{Rechecks: noRechecks{},
 			Feed:       func(*registry.Query, *watch.Watch, watch.Namer, url.Values) (web.Feed, error) { return web.Feed{}, nil },
 			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }},
-		Outbox:    web.Outbox{Subscriptions: followers{db.Subscriptions}, DeadLetters: letters, Receivers: &told{}},
+		Outbox:    web.Outbox{Subscriptions: followers{db.Subscriptions}, DeadLetters: letters, Receivers: &told{}, Quiet: people.Due},
 		Labels:    web.NewLabels(reg, daemon, time.Now),
 		Documents: &counting{Documents: notify.NewDocuments()},
 		Health:    condition{&registry.Storage{Free: -1}},

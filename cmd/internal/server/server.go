@@ -275,7 +275,7 @@ func (s *Server) serveHTTP() error {
 	}
 	s.alerts.Deliver(s.deliveries.engine)
 	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks,
-		Receivers: s.deliveries.people, Deliveries: s.deliveries.Deliveries, AllSubscriptions: s.deliveries.AllSubscriptions,
+		Receivers: s.deliveries.people, Deliveries: s.deliveries.Deliveries, AllSubscriptions: s.deliveries.AllSubscriptions, Quiet: people.Due,
 		DeadLetters: s.deliveries.engine, Rules: ruleSet{s.alerts, s.peers}}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store.Catalog, Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()

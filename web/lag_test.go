@@ -1,0 +1,71 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/freshet/freshet/registry"
+)
+
+// The lag of deliveries leaves out what pauses and the settings of followers hold back, and counts from when they
+// let it go.
+func TestLagOfDeliveries(t *testing.T) {
+	all := []registry.Subscription{}
+	w := newWorld(t, func(c *Config) {
+		c.AllSubscriptions = func(yield func(registry.Subscription, error) bool) {
+			for _, s := range all {
+				if !yield(s, nil) {
+					return
+				}
+			}
+		}
+	})
+	id := w.register(selectText)
+	w.m.publish(id, finishRows(t, "a"))
+	w.m.publish(id, finishRows(t, "b")) // at 9:00
+	began := w.m.now
+	to := func(q registry.Quiet, recent ...time.Time) registry.Subscription {
+		return registry.Subscription{Way: registry.People, To: &registry.Receiver{Kind: "ntfy", Quiet: q}, Recent: recent}
+	}
+	hook := func(s registry.Subscription) registry.Subscription {
+		s.Way = registry.Webhook
+		return s
+	}
+	tenPast := began.Add(-20 * time.Minute)
+	for name, x := range map[string]struct {
+		s    registry.Subscription
+		lags map[time.Duration]float64 // after some time
+	}{
+		"plain":    {hook(registry.Subscription{}), map[time.Duration]float64{time.Hour: 3600}},
+		"people":   {to(registry.Quiet{}), map[time.Duration]float64{time.Hour: 3600}},
+		"digest":   {to(registry.Quiet{Digest: "1h"}), map[time.Duration]float64{50 * time.Minute: 0, 70 * time.Minute: 600.25}},
+		"quiet":    {to(registry.Quiet{Hours: "08:30-10:00"}), map[time.Duration]float64{50 * time.Minute: 0, 70 * time.Minute: 600.25}},
+		"most":     {to(registry.Quiet{Most: "1"}, tenPast), map[time.Duration]float64{30 * time.Minute: 0, 50 * time.Minute: 600}},
+		"paused":   {hook(registry.Subscription{State: registry.SubscriptionPaused}), map[time.Duration]float64{time.Hour: 0}},
+		"disabled": {hook(registry.Subscription{State: registry.Disabled}), map[time.Duration]float64{time.Hour: 3600}},
+		"filter":   {hook(registry.Subscription{Filter: json.RawMessage(`{"min_rows":5}`)}), map[time.Duration]float64{time.Hour: 0}},
+		"failing": {hook(registry.Subscription{Filter: json.RawMessage(`{"min_rows":5}`), Failures: 1}),
+			map[time.Duration]float64{time.Hour: 3600}},
+		"rate": {hook(registry.Subscription{Rate: registry.Duration(time.Hour), LastDelivery: &tenPast}),
+			map[time.Duration]float64{30 * time.Minute: 0, 50 * time.Minute: 600}},
+	} {
+		if x.s.State == "" {
+			x.s.State = registry.Active
+		}
+		x.s.Query, x.s.Cursor = id, registry.Position{Epoch: epoch, Seq: 1}
+		all = []registry.Subscription{x.s, x.s}
+		for after, lag := range x.lags {
+			w.m.now = began.Add(after)
+			s := string(w.get("/metrics").status(200).body)
+			for _, want := range []string{fmt.Sprintf(`freshet_delivery_lag_seconds{way="%s"} %v`, x.s.Way, lag),
+				fmt.Sprintf(`freshet_waiting_changes{way="%s"} 2`, x.s.Way)} {
+				if !strings.Contains(s, want+"\n") {
+					t.Errorf("%s after %v: no %s in\n%s", name, after, want, s[strings.Index(s, "freshet_delivery_lag"):][:600])
+				}
+			}
+		}
+	}
+}
