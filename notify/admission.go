@@ -29,7 +29,7 @@ func (s *Server) Connect(w http.ResponseWriter, r *http.Request, way registry.Wa
 	p, ok := s.admit(r)
 	if !ok {
 		w.Header().Set("Retry-After", "1")
-		Problem(w, http.StatusServiceUnavailable, "unavailable", "the server is going down")
+		Problem(w, http.StatusServiceUnavailable, registry.KindUnavailable, "the server is going down")
 		return nil, false
 	}
 	p.count = s.counts.of(way)

@@ -37,14 +37,14 @@ import (
 func (s *Server) All(w http.ResponseWriter, r *http.Request, caller string, allow func(*registry.Change) bool) {
 	filter, rate, err := cursor.ParseParams(r.URL.Query())
 	if err != nil {
-		Problem(w, http.StatusBadRequest, "malformed", err.Error())
+		malformed(w, err)
 		return
 	}
 	t := &allStream{s: s, cursor: cursor.MultiCursor{Filter: filter, Rate: rate, Limit: s.opts.Limits.Change,
 		Wants: func(c *registry.Change) (bool, error) { return allow(c), nil }}}
 	if text := lastEventID(r); text != "" {
 		if t.cursor.Resume(text) != nil {
-			Problem(w, http.StatusBadRequest, "bad-position", "after and Last-Event-ID must be the id of an event: epoch:number")
+			badPosition(w, r, "be the id of an event: epoch:number")
 			return
 		}
 	} else {

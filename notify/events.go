@@ -8,7 +8,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/notify/loan"
+	"github.com/freshet/freshet/registry"
 )
 
 // events writes an event stream. A write that makes no progress for the timeout
@@ -108,16 +110,38 @@ func (e *events) withTimeout(write func() error) error {
 	return err
 }
 
-// Problem answers with an RFC 9457 document.
-func Problem(w http.ResponseWriter, status int, kind, detail string) {
-	body, err := json.Marshal(map[string]any{
-		"type": "/problems/" + kind, "title": http.StatusText(status), "status": status, "detail": detail,
-	})
-	if err != nil {
-		http.Error(w, detail, status)
-		return
+// Problem answers with an RFC 9457 document. A pointer says what is wrong, as "?rate".
+func Problem(w http.ResponseWriter, status int, kind registry.Kind, detail string, pointer ...string) {
+	doc := struct {
+		Type   string                `json:"type"`
+		Title  string                `json:"title"`
+		Status int                   `json:"status"`
+		Detail string                `json:"detail"`
+		Errors []registry.FieldError `json:"errors,omitempty"`
+	}{Type: "/problems/" + string(kind), Title: kind.Title(), Status: status, Detail: detail}
+	for _, p := range pointer {
+		doc.Errors = append(doc.Errors, registry.FieldError{Pointer: p, Detail: detail})
 	}
+	body, _ := json.Marshal(doc) // texts and a number: it cannot fail
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	w.Write(body)
+	w.Write(append(body, '\n'))
+}
+
+// malformed answers a request whose parameters cannot be read.
+func malformed(w http.ResponseWriter, err error) {
+	var pointer []string
+	if p, ok := errors.AsType[*cursor.ParamError](err); ok {
+		pointer = []string{"?" + p.Param}
+	}
+	Problem(w, http.StatusBadRequest, registry.KindMalformed, err.Error(), pointer...)
+}
+
+// badPosition answers a request whose position cannot be read.
+func badPosition(w http.ResponseWriter, r *http.Request, form string) {
+	var pointer []string
+	if r.Header.Get("Last-Event-ID") == "" {
+		pointer = []string{"?after"}
+	}
+	Problem(w, http.StatusBadRequest, registry.KindBadPosition, "after and Last-Event-ID must "+form, pointer...)
 }

@@ -42,7 +42,7 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, 
 		err = o.Filter.Fits(&query)
 	}
 	if err != nil {
-		Problem(w, http.StatusBadRequest, "malformed", err.Error())
+		malformed(w, err)
 		return
 	}
 	if !given {
@@ -89,7 +89,7 @@ func eventPosition(w http.ResponseWriter, r *http.Request) (p registry.Position,
 	}
 	p, err := registry.ParsePosition(text)
 	if err != nil {
-		Problem(w, http.StatusBadRequest, "bad-position", "after and Last-Event-ID must have the form epoch:number")
+		badPosition(w, r, "have the form epoch:number")
 		return p, true, false
 	}
 	return p, true, true
@@ -97,12 +97,12 @@ func eventPosition(w http.ResponseWriter, r *http.Request) (p registry.Position,
 
 func (s *Server) sseError(w http.ResponseWriter, err error) {
 	if errors.Is(err, registry.ErrNotFound) {
-		Problem(w, http.StatusNotFound, "not-found", "no such query")
+		Problem(w, http.StatusNotFound, registry.KindNotFound, "no such query")
 		return
 	}
 	s.opts.Logger.Error("begin an event stream", "error", err)
 	w.Header().Set("Retry-After", "5")
-	Problem(w, http.StatusServiceUnavailable, "unavailable", cmp.Or(Elsewhere(err), "not now; try again later"))
+	Problem(w, http.StatusServiceUnavailable, registry.KindUnavailable, cmp.Or(Elsewhere(err), "not now; try again later"))
 }
 
 // stream runs one event stream to its end.
@@ -114,7 +114,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 	defer place.Leave()
 	if place.Refused != "" {
 		w.Header().Set("Retry-After", "10")
-		Problem(w, http.StatusTooManyRequests, "too-many", place.Refused)
+		Problem(w, http.StatusTooManyRequests, registry.KindTooMany, place.Refused)
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())

@@ -2,8 +2,10 @@ package notify_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -143,16 +145,40 @@ func TestEventStream(t *testing.T) {
 func TestEventStreamRefusals(t *testing.T) {
 	r := newRig(t, func(o *notify.Options) { o.Limits.Connections = 1 })
 	id := r.log.Add("q", "SELECT", false)
-	for path, want := range map[string]int{"/v1/queries/missing/changes": 404, "/v1/queries/" + id + "/changes?after=x": 400,
-		"/v1/changes?after=e:-1": 400} {
+	changes := "/v1/queries/" + id + "/changes"
+	for path, want := range map[string]struct {
+		kind    registry.Kind
+		status  int
+		pointer string
+	}{
+		"/v1/queries/missing/changes": {registry.KindNotFound, 404, ""},
+		changes + "?after=x":          {registry.KindBadPosition, 400, "?after"},
+		"/v1/changes?after=e:-1":      {registry.KindBadPosition, 400, "?after"},
+		changes + "?rate=abc":         {registry.KindMalformed, 400, "?rate"},
+		"/v1/changes?min_rows=x":      {registry.KindMalformed, 400, "?min_rows"},
+		"/v1/changes?min_jaccard=3":   {registry.KindMalformed, 400, "?min_jaccard"},
+		changes + "?where=temp:~:20":  {registry.KindMalformed, 400, "?where"},
+	} {
 		resp := r.get(t, path)
+		body, err := io.ReadAll(resp.Body)
 		var p struct {
-			Type   string
-			Status int
+			Type, Title string
+			Status      int
+			Errors      []registry.FieldError
 		}
-		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil || resp.StatusCode != want || p.Status != want ||
-			!strings.HasPrefix(p.Type, "/problems/") || resp.Header.Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%s: %s %+v %v, want %d", path, resp.Status, p, err, want)
+		if err == nil {
+			err = json.Unmarshal(body, &p)
+		}
+		if err != nil || resp.StatusCode != want.status || p.Status != want.status || p.Type != "/problems/"+string(want.kind) ||
+			p.Title != want.kind.Title() || resp.Header.Get("Content-Type") != "application/problem+json" || !bytes.HasSuffix(body, []byte("\n")) {
+			t.Errorf("%s: %s %q %v, want %v", path, resp.Status, body, err, want)
+		}
+		pointer := ""
+		if len(p.Errors) == 1 {
+			pointer = p.Errors[0].Pointer
+		}
+		if pointer != want.pointer {
+			t.Errorf("%s: %s, want the pointer %q", path, body, want.pointer)
 		}
 	}
 	r.stream(t, "/v1/changes")

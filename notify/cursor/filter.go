@@ -45,7 +45,7 @@ func ParseFilter(raw json.RawMessage) (*Filter, error) {
 		return nil, fmt.Errorf("filter: %s; known are min_jaccard, min_rows, vars and where", unreadable(err))
 	}
 	if err := f.check(); err != nil {
-		return nil, fmt.Errorf("filter: %v", err)
+		return nil, fmt.Errorf("filter: %w", err)
 	}
 	if f.MinJaccard == 0 && f.MinRows == 0 && f.Vars == nil && f.Where == nil {
 		return nil, nil
@@ -53,11 +53,20 @@ func ParseFilter(raw json.RawMessage) (*Filter, error) {
 	return &f, nil
 }
 
+// A ParamError is the error of one parameter.
+type ParamError struct{ Param, Detail string }
+
+func (e *ParamError) Error() string { return e.Detail }
+
+func wrong(param, format string, a ...any) error {
+	return &ParamError{param, fmt.Sprintf(format, a...)}
+}
+
 // unreadable describes a JSON error for the author of the JSON.
 func unreadable(err error) string {
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) && wrong.Field != "" {
-		return wrong.Field + " cannot be a " + wrong.Value
+	var of *json.UnmarshalTypeError
+	if errors.As(err, &of) && of.Field != "" {
+		return of.Field + " cannot be a " + of.Value
 	}
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
@@ -65,15 +74,15 @@ func unreadable(err error) string {
 func (f *Filter) check() error {
 	switch {
 	case f.MinJaccard < 0 || f.MinJaccard > 1:
-		return errors.New("min_jaccard must lie between 0 and 1")
+		return wrong("min_jaccard", "min_jaccard must lie between 0 and 1")
 	case f.MinRows < 0:
-		return errors.New("min_rows must not be negative")
+		return wrong("min_rows", "min_rows must not be negative")
 	case len(f.Vars) > 1000 || len(f.Where) > 100:
 		return errors.New("too many vars or conditions")
 	}
 	for i := range f.Where {
 		if err := f.Where[i].Check(); err != nil {
-			return fmt.Errorf("where[%d]: %w", i, err)
+			return wrong("where", "where[%d]: %v", i, err)
 		}
 	}
 	return nil
@@ -87,18 +96,18 @@ func (f *Filter) check() error {
 //	where=temp:>=:20         the same: VAR:OP:VALUE; rows must meet all conditions
 //	rate=5s                  the minimum time between two messages
 //
-// Its errors are worded for the author of the URL.
+// Its errors are worded for the author of the URL. Those of one parameter are *ParamError.
 func ParseParams(q url.Values) (*Filter, time.Duration, error) {
 	var f Filter
 	var err error
 	if s := q.Get("min_jaccard"); s != "" {
 		if f.MinJaccard, err = strconv.ParseFloat(s, 64); err != nil || f.MinJaccard != f.MinJaccard {
-			return nil, 0, fmt.Errorf("min_jaccard is a number from 0 to 1, not %.64q", s)
+			return nil, 0, wrong("min_jaccard", "min_jaccard is a number from 0 to 1, not %.64q", s)
 		}
 	}
 	if s := q.Get("min_rows"); s != "" {
 		if f.MinRows, err = strconv.Atoi(s); err != nil {
-			return nil, 0, fmt.Errorf("min_rows is a whole number, not %.64q", s)
+			return nil, 0, wrong("min_rows", "min_rows is a whole number, not %.64q", s)
 		}
 	}
 	for _, s := range q["vars"] {
@@ -108,7 +117,7 @@ func ParseParams(q url.Values) (*Filter, time.Duration, error) {
 		name, rest, _ := strings.Cut(s, ":")
 		op, value, ok := strings.Cut(rest, ":")
 		if !ok {
-			return nil, 0, fmt.Errorf("where has the form VAR:OP:VALUE, as in temp:>=:20, not %.64q", s)
+			return nil, 0, wrong("where", "where has the form VAR:OP:VALUE, as in temp:>=:20, not %.64q", s)
 		}
 		f.Where = append(f.Where, registry.Condition{Var: name, Op: op, Value: value})
 	}
@@ -133,10 +142,10 @@ func parseRate(s string) (time.Duration, error) {
 	}
 	var d registry.Duration
 	if err := d.UnmarshalText([]byte(s)); err != nil {
-		return 0, fmt.Errorf("rate is a duration like 5s, not %.64q", s)
+		return 0, wrong("rate", "rate is a duration like 5s, not %.64q", s)
 	}
 	if time.Duration(d) > MaxRate {
-		return 0, fmt.Errorf("rate is at most %s", MaxRate)
+		return 0, wrong("rate", "rate is at most %s", MaxRate)
 	}
 	return time.Duration(d), nil
 }

@@ -33,7 +33,7 @@ func New(hub *notify.Server) *Server {
 		WriteBufferPool: &sync.Pool{},
 		CheckOrigin:     func(*http.Request) bool { return true }, // Accept answers with a close code
 		Error: func(w http.ResponseWriter, _ *http.Request, status int, reason error) {
-			notify.Problem(w, status, "malformed", reason.Error())
+			notify.Problem(w, status, registry.KindMalformed, reason.Error())
 		},
 	}}
 }
