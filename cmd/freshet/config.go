@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -25,15 +26,26 @@ are separated by commas. A setting of an endpoint that was edited on the running
 server stays in force until its value in the file changes.`,
 	example: "freshet config check --config freshet.yaml\nfreshet config print",
 	rows: []row{
-		{use: "check", short: "Check that the configuration is valid", example: "freshet config check --config freshet.yaml",
+		{use: "check", short: "Check that the configuration is valid and that a server would start with it",
+			long: `Checks the values, and that a server beyond this machine has tokens, as "freshet serve"
+does. The store is not opened: if there is one, a note says what it has to have.`,
+			example: "freshet config check --config freshet.yaml",
 			conf: func(a *remote, _ *cobra.Command, s *config.Flags) error {
-				if _, err := checkedConfig(s, a.w); err != nil {
+				conf, err := s.Load(a.w)
+				if err != nil {
 					return err
+				}
+				doubts, err := server.CheckStart(conf)
+				if err != nil {
+					return err
+				}
+				for _, text := range doubts {
+					fmt.Fprintln(a.w.Stderr, "note:", text)
 				}
 				if a.asJSON {
 					return cli.PrintJSON(a.w.Stdout, map[string]bool{"good": true})
 				}
-				_, err := io.WriteString(a.w.Stderr, "the configuration is good\n")
+				_, err = io.WriteString(a.w.Stderr, "the configuration is good\n")
 				return err
 			}},
 		{use: "print", short: "Print each value and where it comes from, secrets masked",
@@ -48,7 +60,10 @@ running server: with --server, the settings in force there are printed.`,
 	}}
 
 func printConfig(a *remote, c *cobra.Command, s *config.Flags) error {
-	conf, err := checkedConfig(s, a.w)
+	conf, err := s.Load(a.w)
+	if err == nil {
+		err = server.CheckEndpoints(conf)
+	}
 	if err != nil {
 		return err
 	}
@@ -66,16 +81,6 @@ func printConfig(a *remote, c *cobra.Command, s *config.Flags) error {
 	}
 	_, err = io.WriteString(a.w.Stdout, conf.Printed(a.server))
 	return err
-}
-
-// checkedConfig loads the configuration and checks its endpoints as opening the
-// store does.
-func checkedConfig(s *config.Flags, w *cli.Env) (*config.Config, error) {
-	conf, err := s.Load(w)
-	if err == nil {
-		err = server.CheckEndpoints(conf)
-	}
-	return conf, err
 }
 
 // showServer replaces the endpoints of conf by those of a running server, with the

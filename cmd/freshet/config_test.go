@@ -81,3 +81,33 @@ func TestExampleFileChecks(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
+
+// What "serve" refuses at its start, "config check" refuses, too. Where a store may have what is missing, it says so.
+func TestConfigCheckRefusesWhatServeRefuses(t *testing.T) {
+	for name, x := range map[string]struct{ file, message, note string }{
+		"listen":           {"listen: 0.0.0.0:0", "listening on 0.0.0.0:", "has a token"},
+		"public_url":       {"listen: 127.0.0.1:0\npublic_url: https://freshet.example.org", "public_url https://", "has a token"},
+		"default_endpoint": {"listen: 127.0.0.1:0\ndefault_endpoint: nope", "no endpoint is named nope", "has this endpoint"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := t.TempDir()
+			file := filepath.Join(t.TempDir(), "f.yaml")
+			if err := os.WriteFile(file, []byte(x.file+"\ndata: "+data+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			check := func(command string, wanted int, text string, more ...string) {
+				t.Helper()
+				args := append(append(strings.Fields(command), "--config", file), more...)
+				if code, _, said := runCLI(t, nil, "", args...); code != wanted || !strings.Contains(said, text) {
+					t.Errorf("%s %v has exit code %d and says %q, want %d and %q", command, more, code, said, wanted, text)
+				}
+			}
+			check("config check", cli.ExitUsage, x.message)
+			if name != "default_endpoint" {
+				check("config check", cli.ExitOK, "is good", "--insecure")
+			}
+			check("serve", cli.ExitUsage, x.message) // which makes a store
+			check("config check", cli.ExitOK, x.note)
+		})
+	}
+}

@@ -34,7 +34,7 @@ var serverSettings = []described{
 	{"data", "", "not empty", "Directory of the store.", []string{"d"}, []string{`""`}},
 	{"contact", "", "one line, such as `mailto:ops@example.org`", "Part of the User-Agent. Endpoints outside private networks " +
 		"need it.", []string{"mailto:ops@example.org", `""`}, []string{`"a\nb"`}},
-	{"default_endpoint", "", "name of an endpoint", "Endpoint of calls that name none.", []string{"x"}, nil},
+	{"default_endpoint", "", "name of an endpoint", "Endpoint of calls that name none.", []string{`""`}, nil},
 	{"tokens", "", "see [Tokens](#tokens)", "Tokens that exist besides those made on the running server.", []string{"[]"},
 		[]string{"[{name: a, role: boss, sha256: a}]"}},
 	{"origins", "", "origins without patterns, such as `https://app.example.org`",
@@ -347,6 +347,6 @@ func checkFile(t *testing.T, text string) (code int, said string) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, _, said = runCLI(t, nil, "", "config", "check", "--config", file)
+	code, _, said = runCLI(t, nil, "", "config", "check", "--insecure", "--config", file)
 	return code, said
 }

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,4 +211,44 @@ func CheckEndpoints(c *config.Config) error {
 		}
 	}
 	return nil
+}
+
+// CheckStart returns why a server would refuse to start with a configuration. What its store or its cluster may
+// provide is returned as doubts.
+func CheckStart(c *config.Config) (doubts []string, err error) {
+	if err = CheckEndpoints(c); err != nil {
+		return nil, err
+	}
+	_, absent := os.Stat(filepath.Join(c.Data, store.File))
+	where := "the store in " + c.Data
+	if c.Cluster.On() {
+		absent, where = nil, "the cluster"
+	}
+	lacks := []struct {
+		what string
+		err  error
+	}{{"has a token", c.Safe()}, {"has this endpoint", noDefaultEndpoint(c)}}
+	for _, x := range lacks {
+		switch {
+		case x.err == nil:
+		case absent != nil:
+			return nil, x.err
+		default:
+			doubts = append(doubts, fmt.Sprintf("%v\nThe server starts only if %s %s.", x.err, where, x.what))
+		}
+	}
+	return doubts, nil
+}
+
+// noDefaultEndpoint returns an error if default_endpoint is none of the endpoints of a configuration.
+func noDefaultEndpoint(c *config.Config) error {
+	name := c.DefaultEndpoint
+	if name == "" || slices.ContainsFunc(c.Endpoints, func(e registry.Endpoint) bool { return e.Name == name }) {
+		return nil
+	}
+	return unknownDefault(name)
+}
+
+func unknownDefault(name string) error {
+	return cli.UsageErrorf("default_endpoint: no endpoint is named %s", name)
 }

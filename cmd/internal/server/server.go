@@ -215,7 +215,7 @@ func (s *Server) assemble() error {
 	}
 	if name := s.conf.DefaultEndpoint; name != "" {
 		if _, err := s.Store.Endpoints.Endpoint(name); err != nil {
-			return cli.UsageErrorf("default_endpoint: no endpoint is named %s", name)
+			return unknownDefault(name)
 		}
 	}
 	return s.fleet.syncAll()
