@@ -151,6 +151,13 @@ func (c followerAPI) list() error {
 	if state != "" && !slices.Contains(seenStates, registry.SubscriptionState(state)) {
 		return malformed("?state", "state is one of %s", join(seenStates))
 	}
+	if query != "" {
+		q, err := c.Registry.Resolve(c.caller, query)
+		if err != nil {
+			return err
+		}
+		query = q.ID
+	}
 	list, next, err := c.collect(func(s registry.Subscription) bool {
 		return registry.Matches(&s, c.params.Get("q")) && (way == "" || string(s.Way) == way) &&
 			(state == "" || string(s.State) == state) && (query == "" || s.Query == query)

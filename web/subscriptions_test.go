@@ -229,6 +229,7 @@ func TestWebhooks(t *testing.T) {
 	} else if n := len(w.get("/v1/subscriptions?cursor=" + next).json()["subscriptions"].([]any)); n != 1 {
 		t.Errorf("%d on the second page", n)
 	}
+	w.get("/v1/subscriptions?query=nothing").problem(404, "not-found")
 	w.get("/v1/subscriptions?limit=0").problem(400, "malformed")
 	w.get("/v1/subscriptions?way=pigeon").problem(400, "malformed")
 	w.get("/v1/subscriptions?state=lost").problem(400, "malformed")

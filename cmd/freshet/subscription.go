@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/show"
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web/api"
 )
 
 // followed describes what a subscription follows.
 func followed(v *api.Subscription) string {
 	switch {
+	case v.Way == registry.Alerts:
+		return "alert rules"
 	case v.Query != "":
 		return v.Query
 	case v.Profile != "":
@@ -45,17 +48,17 @@ func troubleOf(v *api.Subscription, now time.Time) string {
 
 var subscriptionTable = row{use: "subscription", short: "List and manage the subscriptions to changes",
 	long: `Lists and manages subscriptions of all protocols: WebSub (ws_…), webhooks (wh_…),
-receivers of alerts (al_…), and clients that are connected now (live_…) by
-WebSocket, event stream (sse) or SEPA. An admin sees all of them, other callers see
-their own.`,
+services that people read (nt_…), receivers of alerts (al_…), and clients that are
+connected now (live_…) by WebSocket, event stream (sse) or SEPA. An admin sees all
+of them, other callers see their own.`,
 	example: "freshet subscription list --state disabled\nfreshet subscription show wh_4kq…\nfreshet subscription pause " +
 		"live_2xr…\nfreshet subscription drop wh_4kq…",
 	rows: []row{
 		{use: "list", short: "List subscriptions", example: "freshet subscription list --way webhook --state disabled",
 			call: "GET /v1/subscriptions", out: subscriptionsIn("subscriptions"), flags: []option{
-				{name: "way", value: "", usage: "only this way: websub, webhook, alerts, websocket, sse, sepa"},
+				{name: "way", value: "", usage: "only this way: websub, webhook, notify, alert, websocket, sse, sepa"},
 				{name: "state", value: "", usage: "only this state: pending, active, paused, disabled"},
-				{name: "query", value: "", usage: "only of this query (its id)"},
+				{name: "query", value: "", usage: "only of this query (its id or name)"},
 			}},
 		{use: "show ID", short: "Print a subscription as JSON", example: "freshet subscription show wh_4kq…",
 			call: "GET /v1/subscriptions/{}", out: printWith(printPretty)},

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/api"
 )
 
 // The flags that were given become members of the body with their JSON types, or parameters. Defaults do not. There is a request
@@ -60,5 +63,24 @@ func TestRequestsOfRows(t *testing.T) {
 		if strings.Join(got, "|") != x.want {
 			t.Errorf("%s %s sends\n%s\nwant\n%s", x.call, x.line, strings.Join(got, "|"), x.want)
 		}
+	}
+}
+
+// The list of subscriptions can be asked for each way, and says what receivers of alerts follow.
+func TestWaysOfSubscriptions(t *testing.T) {
+	_, help, _ := runCLI(t, nil, "", "subscription", "list", "--help")
+	_, list, _ := strings.Cut(help, "only this way: ")
+	list, _, _ = strings.Cut(list, "\n")
+	ways := strings.Split(list, ", ")
+	for _, w := range registry.Ways {
+		if !slices.Contains(ways, string(w)) {
+			t.Errorf("--way names %s, and not %s", list, w)
+		}
+	}
+	if len(ways) != len(registry.Ways) {
+		t.Errorf("--way names %s", list)
+	}
+	if got := followed(&api.Subscription{Way: registry.Alerts}); got != "alert rules" {
+		t.Errorf("a receiver of alerts follows %q", got)
 	}
 }
