@@ -81,6 +81,15 @@ func (r *EndpointRegistry) UpdateEndpoint(c Caller, name string, edit func(*Endp
 
 func (r *EndpointRegistry) editBy(c Caller) Edit { return Edit{By: c.Name, At: r.now().UTC()} }
 
+// InFile reports whether the configuration that was loaded last names an endpoint. The next load makes such an endpoint
+// again after its removal.
+func (r *EndpointRegistry) InFile(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.fileSources[name]
+	return ok
+}
+
 // DeleteEndpoint removes an endpoint with its queries and their history, unless
 // check, if it is not nil, returns an error for it.
 func (r *EndpointRegistry) DeleteEndpoint(name string, check func(Endpoint) error) error {

@@ -112,8 +112,27 @@ hints, events of a feed or new queries.`,
 		{use: "resume NAME", short: "Undo pause", example: "freshet endpoint resume coins",
 			call: "POST /v1/endpoints/{}/resume", out: printDone("resumed")},
 		{use: "rm NAME", short: "Remove an endpoint with its queries and their history", example: "freshet endpoint rm coins",
-			call: "DELETE /v1/endpoints/{}", out: printDone("removed")},
+			long: `Removes an endpoint with its queries and their history, which cannot be brought back.
+An endpoint that the configuration names comes back, without queries, when that is
+loaded again: remove it there, too.`,
+			call: "DELETE /v1/endpoints/{}", out: removeEndpoint},
 	}}
+
+// removeEndpoint removes an endpoint. A note says that it comes back if the configuration names it.
+func removeEndpoint(ctx context.Context, a *remote, r sending) error {
+	var e api.Endpoint
+	if err := a.do(ctx, http.MethodGet, r.path, nil, &e); err != nil {
+		return err
+	}
+	if err := printDone("removed")(ctx, a, r); err != nil {
+		return err
+	}
+	if s := e.Sources["url"]; s.From != registry.FromDefault && (s.From != registry.FromHere || s.File != nil) {
+		fmt.Fprintf(a.w.Stderr, "note: the configuration names %s: remove it there, too, or it comes back, without queries, at the next start "+
+			"or SIGHUP\n", r.ref)
+	}
+	return nil
+}
 
 func endpointPath(name string) string { return "/v1/endpoints/" + url.PathEscape(name) }
 

@@ -209,7 +209,8 @@ func (v endpointHandler) askToRemove() (content, error) {
 		return content{}, err
 	}
 	st, err := v.Daemon.State(e.Name)
-	c := confirmation{What: "endpoint", Name: e.Name, Back: endpointPath(e.Name), Queries: st.Queries, Known: err == nil}
+	c := confirmation{What: "endpoint", Name: e.Name, Back: endpointPath(e.Name), Queries: st.Queries, Known: err == nil,
+		InFile: v.Registry.InFile(e.Name)}
 	return c.content(v.r), nil
 }
 

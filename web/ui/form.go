@@ -197,6 +197,7 @@ type confirmation struct {
 	// What is lost with it, if applicable.
 	Queries  int      // of an endpoint
 	Known    bool     // Queries is known
+	InFile   bool     // the configuration names the endpoint
 	Callback string   // of a subscription
 	GivenUp  int      // messages of a webhook
 	Newest   []string // dead letters, one of each subscription

@@ -184,7 +184,16 @@ func TestEndpointPages(t *testing.T) {
 	r.follow(r.post("/endpoints/city/tick")).has("503 &lt;b&gt;gone").lacks("<b>gone")
 	r.get("/endpoints/city").has("It answers with status 503.").lacks("does not answer")
 	r.get("/endpoints").has("city</a> answers with status 503.", "failing").has("0 of 2 endpoints")
-	r.get("/endpoints/city/remove").status(200).has("Remove city?", "1 query with the registrations of all holders")
+	r.get("/endpoints/city/remove").status(200).has("Remove city?", "1 query with the registrations of all holders").lacks(
+		"The configuration names it")
+	e, err := r.reg.Endpoint("city")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.reg.ApplyFile([]registry.Endpoint{e}, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.get("/endpoints/city/remove").has("The configuration names it: remove it there, too, or it comes back")
 	r.follow(r.post("/endpoints/city/remove")).has("Endpoint city is removed.").lacks("/endpoints/city\"")
 	if _, err := r.reg.Endpoint("city"); err == nil {
 		t.Error("the endpoint is still there")

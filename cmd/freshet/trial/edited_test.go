@@ -151,7 +151,7 @@ func TestCapToldAgainIsKept(t *testing.T) {
 	}
 }
 
-// A deleted endpoint leaves no series in the metrics.
+// A deleted endpoint leaves no series in the metrics. A note says whether it comes back.
 func TestDeletedEndpointLeavesTheMetrics(t *testing.T) {
 	e := toEdit(t, "http://"+clitest.FreeAddr(t)+"/sparql")
 	e.tick(t)
@@ -170,7 +170,16 @@ func TestDeletedEndpointLeavesTheMetrics(t *testing.T) {
 	if s := metrics(); !strings.Contains(s, `freshet_slots_total{endpoint="city"} 1`) {
 		t.Fatalf("the slot is not counted:\n%s", s)
 	}
-	e.must(t, "", "endpoint", "rm", "city")
+	e.must(t, "", "endpoint", "add", "other", e.Endpoint)
+	for name, noted := range map[string]bool{"other": false, "city": true} {
+		code, _, said := runCLI(t, e.Env, "", "endpoint", "rm", name)
+		if code != cli.ExitOK || strings.Contains(said, "the configuration names "+name) != noted {
+			t.Errorf("rm %s has exit code %d and says %q", name, code, said)
+		}
+		clitest.Eventually(t, "a line of the log about the removal", func() bool {
+			return strings.Contains(e.Stderr.String(), fmt.Sprintf(`"endpoint":%q,"in_file":%v`, name, noted))
+		})
+	}
 	for line := range strings.Lines(metrics()) {
 		if strings.Contains(line, `endpoint="city"`) {
 			t.Errorf("after the endpoint was deleted: %s", line)

@@ -193,6 +193,7 @@ func (s *Server) assemble() error {
 				s.log.Error("an edited endpoint is not in force", "endpoint", name, "error", err)
 			}
 			if _, err := s.Store.Endpoints.Endpoint(name); errors.Is(err, registry.ErrNotFound) {
+				s.log.Info("an endpoint is removed, with its queries and their history", "endpoint", name, "in_file", s.Registry.InFile(name))
 				s.metrics.Forget(name)
 				s.Waker.WakeAll() // its queries ended with it
 			}
