@@ -36,6 +36,7 @@ const (
 	KindUpdateRefused        Kind = "update-refused"
 	KindServiceRefused       Kind = "service-refused"
 	KindUnknownEndpoint      Kind = "unknown-endpoint"
+	KindUnknownQuery         Kind = "unknown-query"
 	KindBadSetting           Kind = "bad-setting"
 	KindBadEndpoint          Kind = "bad-endpoint"
 	KindBadProfile           Kind = "bad-profile"
@@ -83,6 +84,7 @@ var kindTitles = map[Kind]string{
 	KindUpdateRefused:        "SPARQL Update is not accepted",
 	KindServiceRefused:       "SERVICE is not allowed on this endpoint",
 	KindUnknownEndpoint:      "No such endpoint",
+	KindUnknownQuery:         "No such query",
 	KindBadSetting:           "A setting is out of range",
 	KindBadEndpoint:          "The endpoint's settings do not fit",
 	KindBadProfile:           "The profile cannot be captured",

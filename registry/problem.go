@@ -53,6 +53,11 @@ func BadSetting(pointer, format string, a ...any) error {
 	return WrongField(KindBadSetting, pointer, format, a...)
 }
 
+// UnknownQuery returns the problem of a request that names a query which does not exist.
+func UnknownQuery(pointer, ref string) error {
+	return WrongField(KindUnknownQuery, pointer, "no query has the id or name %.64q: register it first, or see the list of queries", ref)
+}
+
 // Conflict returns a problem about a state that does not allow what is asked for.
 func Conflict(detail string) error { return &Problem{Kind: KindConflict, Detail: detail} }
 

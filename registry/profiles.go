@@ -246,7 +246,7 @@ func (r *ProfileRegistry) itemQuery(c Caller, p *Profile, at, ref string) (Query
 	}
 	q, err := r.queries.Resolve(c, ref)
 	if errors.Is(err, ErrNotFound) {
-		return q, badProfile(at, "no query has this id or name: register it first")
+		return q, UnknownQuery(at, ref)
 	}
 	if err != nil {
 		return q, err

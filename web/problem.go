@@ -186,6 +186,8 @@ var problemKinds = map[registry.Kind]kindAnswer{
 		"An admin may list the endpoint's own services, such as wikibase:label at Wikidata, in own_services, or set allow_service for all."},
 	registry.KindUnknownEndpoint: {422, "The registration names an endpoint that is not configured.",
 		"Use one that detail lists, or add the endpoint."},
+	registry.KindUnknownQuery: {422, "The body names a query that is not registered, or that the caller may not see.",
+		"Register it first, or take an id or name from the list of queries."},
 	registry.KindBadSetting: {422, "The request is well-formed, but a value is not one that can be used.",
 		"Correct the value that errors[] points at."},
 	registry.KindBadEndpoint: {422, "The settings cannot be used together.",

@@ -187,14 +187,12 @@ func TestProfileProblems(t *testing.T) {
 		return fmt.Sprintf(`{"window":"10m","items":[{"query":%q,"when":%s}]}`, a, when)
 	}
 	for body, pointer := range map[string]string{
-		`{"items":[]}`: "/items",
-		`{"items":[{"query":"nothing","when":{"every":"5m","slack":"2m"}}]}`: "/items/0/query",
+		`{"items":[]}`:                           "/items",
 		item(`{}`):                               "/items/0/when",
 		item(`{"every":"5m","changed":"x"}`):     "/items/0/when",
 		item(`{"every":"5m"}`):                   "/items/0/when/slack",
 		item(`{"every":"5m","slack":"1s"}`):      "/items/0/when/slack",
 		item(`{"every":"5m","slack":"6m"}`):      "/items/0/when/slack",
-		item(`{"changed":"nothing"}`):            "/items/0/when/changed",
 		item(`{"predicted":true,"within":"1s"}`): "/items/0/when/within",
 		item(fmt.Sprintf(`{"changed":%q,"where":[{"var":"s","op":"like","value":"x"}]}`, a)):             "/items/0/when/where/0",
 		item(fmt.Sprintf(`{"changed":%q,"where":[{"var":"price","op":"=","value":"x"}]}`, a)):            "/items/0/when/where/0/var",
@@ -203,6 +201,14 @@ func TestProfileProblems(t *testing.T) {
 	} {
 		p := w.post("/v1/profiles", body).problem(422, "bad-profile")
 		if !strings.Contains(string(p.body), fmt.Sprintf("%q", pointer)) {
+			t.Errorf("%s: %s, want a pointer to %s", body, p.body, pointer)
+		}
+	}
+	for body, pointer := range map[string]string{
+		`{"items":[{"query":"nothing","when":{"every":"5m","slack":"2m"}}]}`: "/items/0/query",
+		item(`{"changed":"nothing"}`):                                        "/items/0/when/changed",
+	} {
+		if p := w.post("/v1/profiles", body).problem(422, "unknown-query"); !strings.Contains(string(p.body), fmt.Sprintf("%q", pointer)) {
 			t.Errorf("%s: %s, want a pointer to %s", body, p.body, pointer)
 		}
 	}

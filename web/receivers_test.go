@@ -37,7 +37,7 @@ func TestReceivers(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 	w.post("/v1/receivers", `{"notify":"`+address+`","query":"rows","quiet":"at night"}`).problem(422, "bad-setting")
-	w.post("/v1/receivers", `{"notify":"`+address+`","query":"nothing"}`).problem(422, "bad-setting")
+	w.post("/v1/receivers", `{"notify":"`+address+`","query":"nothing"}`).problem(422, "unknown-query")
 	w.do("POST", "/v1/receivers", "notify=x", "Content-Type: text/plain").problem(415, "unsupported-media-type")
 	list := w.get("/v1/subscriptions?way=notify").status(200)
 	if strings.Contains(string(list.body), "SECRET") || !strings.Contains(string(list.body), `"kind":"text"`) {

@@ -214,7 +214,7 @@ func TestWebhooks(t *testing.T) {
 	w.post(sub+"/resume", "").status(200)
 
 	for body, slug := range map[string]string{`{"url":"http://10.0.0.1/"}`: "bad-setting", `{"url":"` + url +
-		`","query":"none"}`: "bad-setting", `{"url":"` + url + `","query":"rows","tag":"x"}`: "bad-setting"} {
+		`","query":"none"}`: "unknown-query", `{"url":"` + url + `","query":"rows","tag":"x"}`: "bad-setting"} {
 		w.post("/v1/webhooks", body).problem(422, slug)
 	}
 	w.post("/v1/webhooks", `{"urls":1}`).problem(400, "malformed")

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web/api"
 )
 
@@ -176,6 +177,10 @@ func (a *remote) refusal(resp *http.Response) error {
 		code = cli.ExitAuth
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		code = cli.ExitUsage
+	}
+	switch p.Type {
+	case "/problems/" + string(registry.KindUnknownEndpoint), "/problems/" + string(registry.KindUnknownQuery):
+		code = cli.ExitNotFound
 	}
 	return cli.WithCode(code, &p)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,9 +36,15 @@ With --format the bytes are those that the result had then.
 		{name: "format", value: "", usage: "srj, srx, csv or tsv; nt, ttl or jsonld for graphs (default srj or nt, on a terminal a table)"},
 	}}
 
+var resultFormats = []string{"srj", "srx", "csv", "tsv", "nt", "ttl", "jsonld"}
+
 func printResults(a *remote, c *cobra.Command, args []string) error {
 	at, format := textOf(c, "at"), textOf(c, "format")
 	path := "/v1/queries/" + url.PathEscape(args[0]) + "/results"
+	if format != "" && !slices.Contains(resultFormats, format) {
+		return cli.UsageErrorf("--format: a result has no format %.64q: there are srj, srx, csv, tsv for rows, and nt, ttl, jsonld for graphs",
+			format)
+	}
 	if format != "" {
 		path += "." + url.PathEscape(format)
 	}

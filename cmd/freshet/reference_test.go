@@ -49,7 +49,8 @@ func TestHelpIsInReference(t *testing.T) {
 		"| exit code | meaning |\n|---|---|\n")
 	for code, meaning := range []string{cli.ExitOK: "success", cli.ExitFailure: "failure",
 		cli.ExitUsage:    "wrong usage, or a wrong configuration",
-		cli.ExitNotFound: "the server does not know what the command names", cli.ExitAuth: "the token is missing or wrong, or its " +
+		cli.ExitNotFound: "the server does not know what the command names, or has no result of it yet",
+		cli.ExitAuth: "the token is missing or wrong, or its " +
 			"role does not suffice",
 		cli.ExitUnreachable: "the server cannot be reached"} {
 		fmt.Fprintf(&b, "| %d | %s |\n", code, meaning)

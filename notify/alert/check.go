@@ -22,7 +22,7 @@ func (o *Options) check(c registry.Caller, r *registry.RuleSettings, had []regis
 	}
 	q, err := o.Resolve(c, r.Query)
 	if errors.Is(err, registry.ErrNotFound) {
-		return nil, registry.BadSetting("/query", "no query has the id or name %.64q: register it first, or see the list of queries", r.Query)
+		return nil, registry.UnknownQuery("/query", r.Query)
 	} else if err != nil {
 		return nil, err
 	}

@@ -56,9 +56,12 @@ func (m *Manager) Create(c registry.Caller, r registry.ReceiverRequest) (registr
 	if len(r.Name) > 256 {
 		return registry.Subscription{}, registry.BadSetting("/name", "a name has at most 256 bytes")
 	}
+	if r.Query == "" {
+		return registry.Subscription{}, registry.BadSetting("/query", "query is missing: the id or the name of a registered query")
+	}
 	q, err := m.Resolve(c, r.Query)
-	if errors.Is(err, registry.ErrNotFound) || r.Query == "" {
-		return registry.Subscription{}, registry.BadSetting("/query", "no query has this id or name")
+	if errors.Is(err, registry.ErrNotFound) {
+		return registry.Subscription{}, registry.UnknownQuery("/query", r.Query)
 	} else if err != nil {
 		return registry.Subscription{}, err
 	}

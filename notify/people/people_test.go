@@ -332,7 +332,7 @@ func TestCreate(t *testing.T) {
 		{registry.ReceiverRequest{Address: "https://h.example/SECRET", Query: q}, "no service has such addresses"},
 		{registry.ReceiverRequest{Address: "text+http://192.168.0.1/SECRET", Query: q}, "may not be called"},
 		{registry.ReceiverRequest{Address: "text+http://h.example/SECRET", Query: "none"}, "no query"},
-		{registry.ReceiverRequest{Address: "text+http://h.example/SECRET"}, "no query"},
+		{registry.ReceiverRequest{Address: "text+http://h.example/SECRET"}, "query is missing"},
 		{registry.ReceiverRequest{Address: "text+http://h.example/SECRET", Query: q, Quiet: registry.Quiet{Digest: "25h"}}, "digest"},
 		{registry.ReceiverRequest{Address: "text+http://h.example/SECRET", Query: q, Quiet: registry.Quiet{Zone: "../x"}}, "zone"},
 		{registry.ReceiverRequest{Address: "text+http://h.example/SECRET", Query: q, Quiet: registry.Quiet{Hours: "22-7"}}, "quiet"},

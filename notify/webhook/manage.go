@@ -77,7 +77,7 @@ func (m *Manager) draft(c registry.Caller, r registry.WebhookRequest) (s registr
 		}
 		q, err := m.Resolve(c, r.Query)
 		if errors.Is(err, registry.ErrNotFound) {
-			return s, registry.BadSetting("/query", "no query has this id or name")
+			return s, registry.UnknownQuery("/query", r.Query)
 		} else if err != nil {
 			return s, err
 		}

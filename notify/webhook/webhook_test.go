@@ -287,8 +287,7 @@ func TestFilterAndRate(t *testing.T) {
 	}
 	for field, w := range map[string]registry.WebhookRequest{
 		"/filter": {Query: "q", Filter: json.RawMessage(`{"vars":7}`)}, "/rate": {Rate: registry.Duration(25 * time.Hour)},
-		"/query": {Query: "unused"},
-		"/url":   {Query: "q"}, "/secret": {Query: "q", Secret: "x"}, "/name": {Query: "q", Name: strings.Repeat("x", 300)},
+		"/url": {Query: "q"}, "/secret": {Query: "q", Secret: "x"}, "/name": {Query: "q", Name: strings.Repeat("x", 300)},
 	} {
 		if w.URL = h.http.URL; field == "/url" {
 			w.URL = "http://10.0.0.1/"
@@ -297,6 +296,11 @@ func TestFilterAndRate(t *testing.T) {
 		if _, err := r.Create(admin, w); !errors.As(err, &p) || p.Kind != registry.KindBadSetting || p.Errors[0].Pointer != field {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+	var p *registry.Problem
+	if _, err := r.Create(admin, registry.WebhookRequest{URL: h.http.URL, Query: "unused"}); !errors.As(err, &p) ||
+		p.Kind != registry.KindUnknownQuery || p.Errors[0].Pointer != "/query" || !strings.Contains(p.Detail, `"unused"`) {
+		t.Errorf("a webhook of no query: %v", err)
 	}
 }
 

@@ -585,7 +585,7 @@ func TestProfilesPage(t *testing.T) {
 	r.get("/profiles").status(200).has("There are no profiles.", "/add-profile")
 	r.post("/profiles", "items", "trams whenever").status(422).has("&#34;whenever&#34; is not one of every", "trams whenever")
 	r.post("/profiles", "items", "trams every 2 slots\nmissing every 5m slack 1m").status(422).has("missing every 5m slack 1m",
-		"Line 2: no query has this id or name")
+		"Line 2: no query has the id or name &#34;missing&#34;")
 	a := r.post("/profiles", "name", "<b>board</b>", "items", q.ID+" every 2 slots slack 1 slot\n", "budget", "2s").status(303)
 	id := strings.TrimPrefix(a.Header.Get("Location"), "/profiles/")
 	if p, err := r.reg.Profile(id); err != nil || p.Owner != "shop" || p.Items[0].When.Every.Slots != 2 ||
