@@ -7,9 +7,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
 )
 
-// Each message that the page about troubleshooting quotes is one of the code.
+// Each message that the page about troubleshooting quotes is one of the code, and no explanation of a kind of problems, which
+// is not printed with an error.
 func TestTroubleshootingQuotes(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(docsDir, "troubleshooting.md"))
 	if err != nil {
@@ -36,6 +40,11 @@ func TestTroubleshootingQuotes(t *testing.T) {
 	for _, m := range quotes {
 		if !strings.Contains(code.String(), m[1]) {
 			t.Errorf("no message has %q", m[1])
+		}
+		for _, k := range registry.Kinds() {
+			if about, remedy, _ := web.Explain(k); strings.Contains(about+remedy, m[1]) {
+				t.Errorf("%q is the explanation of %s", m[1], k)
+			}
 		}
 	}
 	if len(quotes) < 5 {
