@@ -41,7 +41,7 @@ func feedWorld(t *testing.T) (*world, *feedMemory) {
 		{Definition: feed.Definition{Name: "store", Kind: feed.Deltas}, State: feed.Live, Endpoints: []string{"city"}},
 		{Definition: feed.Definition{Name: "wikidata", Kind: feed.Wikimedia, URL: "https://stream.example.org/"}, State: feed.Gap,
 			Error: "retention", Events: 7,
-			Position: feed.Place{Topic: "main", Offset: 12, Time: morning}, Heard: morning, LagSeconds: 1.5},
+			Position: feed.Place{Topic: "main", Offset: 12, Time: morning}, Heard: morning, LagSeconds: new(1.5)},
 	}}
 	return newWorld(t, func(c *Config) { c.ChangeFeeds = m }), m
 }
@@ -58,6 +58,10 @@ func TestFeedResources(t *testing.T) {
 	}
 	m.list[0].Wrong = []feed.Wrong{{Endpoint: "city", Query: "q", At: morning, Was: "a", Now: "b", Until: morning}}
 	if a = w.get("/v1/feeds/store").status(200); !strings.Contains(string(a.body), `"was":"a","now":"b"`) {
+		t.Errorf("%s", a.body)
+	}
+	if a = w.get("/metrics").status(200); !strings.Contains(string(a.body), `freshet_feed_lag_seconds{feed="wikidata"} 1.5`) ||
+		strings.Contains(string(a.body), `freshet_feed_lag_seconds{feed="store"}`) {
 		t.Errorf("%s", a.body)
 	}
 	if a = w.get("/metrics").status(200); !strings.Contains(string(a.body), `freshet_feed_proof_was_wrong{endpoint="city",feed="store"} 1`) {

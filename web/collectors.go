@@ -71,7 +71,8 @@ var (
 	alertWaitingDesc = level("freshet_alert_messages_waiting", "Messages about alerts that are not delivered.", "receiver")
 
 	feedStateDesc = level("freshet_feed_state", "1 for the state that the feed is in: live, behind, gap, silent, failing.", "feed", "state")
-	feedLagDesc   = level("freshet_feed_lag_seconds", "Time from the publication of the feed's last event until it was here.", "feed")
+	feedLagDesc   = level("freshet_feed_lag_seconds",
+		"Time from the publication of the feed's last event until it was here, for kinds whose events have times.", "feed")
 	feedHeardDesc = level("freshet_feed_heard_age_seconds", "Time since the last event or heartbeat of the feed.", "feed")
 	feedEvents    = counter("freshet_feed_events_total", "Events of the feed by what they did: came, matched (queries), "+
 		"possible (queries), doubled.", "feed", "kind")
@@ -172,7 +173,9 @@ func (s *server) collectFeeds(put func(metric, float64, ...string)) error {
 		for _, state := range []string{feed.Live, feed.Behind, feed.Gap, feed.Silent, feed.Failing} {
 			put(feedStateDesc, oneIf(f.State == state), f.Name, state)
 		}
-		put(feedLagDesc, f.LagSeconds, f.Name)
+		if f.LagSeconds != nil {
+			put(feedLagDesc, *f.LagSeconds, f.Name)
+		}
 		if !f.Heard.IsZero() {
 			put(feedHeardDesc, max(0, s.Now().Sub(f.Heard).Seconds()), f.Name)
 		}

@@ -28,8 +28,11 @@ var feedTable = row{use: "feed", short: "Show change feeds, which tell what chan
 	rows: []row{
 		{use: "list", short: "List the feeds that are defined or that endpoints use", example: "freshet feed list --json", call: "GET /v1/feeds",
 			out: printList("feeds", "NAME\tKIND\tSTATE\tLAG\tEVENTS\tMATCHED\tGAPS\tENDPOINTS\tWHY", func(f feed.Status) []any {
-				return []any{f.Name, f.Kind, f.State, time.Duration(f.LagSeconds * float64(time.Second)).Round(time.Second), f.Events,
-					f.Matched, f.Gaps,
+				lag := "-"
+				if f.LagSeconds != nil {
+					lag = show.Rounded(inSeconds(*f.LagSeconds))
+				}
+				return []any{f.Name, f.Kind, f.State, lag, f.Events, f.Matched, f.Gaps,
 					strings.Join(f.Endpoints, ", "), show.Escape(show.Shortened(f.Error, 80))}
 			})},
 		{use: "show NAME", short: "Show where a feed is, what it has told, and which proofs were wrong", example: "freshet feed show wikidata",
@@ -60,8 +63,10 @@ func printFeed(a *remote, f feed.Status) error {
 		line("address", "%s", f.URL)
 	}
 	if f.Position != (feed.Place{}) {
-		line("position", "%s", placeText(f.Position))
-		line("lag", "%.3g s from publication to here, of the last event", f.LagSeconds)
+		line("position", "%s", placeText(f.Position, f.Kind))
+	}
+	if f.LagSeconds != nil {
+		line("lag", "%s from publication to here, of the last event", show.Rounded(inSeconds(*f.LagSeconds)))
 	}
 	if !f.Heard.IsZero() {
 		line("heard", "%s", f.Heard.UTC().Format(time.RFC3339))
@@ -79,7 +84,7 @@ func printFeed(a *remote, f feed.Status) error {
 	}
 	for _, name := range f.Endpoints {
 		if lag, ok := f.EndpointLags[name]; ok {
-			line("learnt", "half of the events show at %s within %.3g s", name, lag)
+			line("learnt", "half of the events show at %s within %s", name, show.Rounded(inSeconds(lag)))
 		}
 	}
 	for _, x := range f.Wrong {
@@ -91,7 +96,17 @@ func printFeed(a *remote, f feed.Status) error {
 	return nil
 }
 
-func placeText(p feed.Place) string {
+func inSeconds(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+// timeWord says what the times of a kind's events are.
+func timeWord(k feed.Kind) string {
+	if k.Dated() {
+		return "published"
+	}
+	return "read"
+}
+
+func placeText(p feed.Place, k feed.Kind) string {
 	var parts []string
 	if p.Offset > 0 {
 		parts = append(parts, fmt.Sprint(p.Offset))
@@ -100,14 +115,15 @@ func placeText(p feed.Place) string {
 		parts = append(parts, "of "+p.Topic)
 	}
 	if !p.Time.IsZero() {
-		parts = append(parts, "published "+p.Time.UTC().Format(time.RFC3339))
+		parts = append(parts, timeWord(k)+" at "+p.Time.UTC().Format(time.RFC3339))
 	}
 	return strings.Join(parts, " ")
 }
 
 // A feedReading counts what a feed tells.
 type feedReading struct {
-	Feed       string    `json:"feed"`
+	Feed       string `json:"feed"`
+	kind       feed.Kind
 	Events     int       `json:"events"`
 	Whole      int       `json:"whole"` // events that show all that they changed
 	Added      int       `json:"added"`
@@ -141,8 +157,8 @@ func (r *feedReading) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d events", r.Feed, r.Events)
 	if r.Events > 0 {
-		fmt.Fprintf(&b, " with %d added and %d removed triples, published from %s to %s; %d of them show all that they changed",
-			r.Added, r.Removed,
+		fmt.Fprintf(&b, " with %d added and %d removed triples, %s from %s to %s; %d of them show all that they changed",
+			r.Added, r.Removed, timeWord(r.kind),
 			r.First.UTC().Format(time.RFC3339), r.Last.UTC().Format(time.RFC3339), r.Whole)
 	}
 	if r.Duplicates > 0 {
@@ -184,7 +200,7 @@ func readFeed(follow bool) func(a *remote, c *cobra.Command, args []string) erro
 			ctx, cancel = context.WithTimeout(ctx, long)
 			defer cancel()
 		}
-		r := &feedReading{Feed: f.Name}
+		r := &feedReading{Feed: f.Name, kind: f.Kind}
 		cursor := ""
 		err = source.Follow(ctx, cursor, func(b feed.Batch) error {
 			r.take(b)
@@ -192,7 +208,7 @@ func readFeed(follow bool) func(a *remote, c *cobra.Command, args []string) erro
 				if !follow {
 					break
 				}
-				if err := a.printEvent(&b.Events[i]); err != nil {
+				if err := a.printEvent(&b.Events[i], f.Kind); err != nil {
 					return err
 				}
 			}
@@ -242,7 +258,7 @@ func ownHeaders(c *cobra.Command, d *feed.Definition) error {
 	return nil
 }
 
-func (a *remote) printEvent(e *feed.Event) error {
+func (a *remote) printEvent(e *feed.Event, k feed.Kind) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, e)
 	}
@@ -250,7 +266,7 @@ func (a *remote) printEvent(e *feed.Event) error {
 	if subject == "" && len(e.Added)+len(e.Removed) > 0 {
 		subject = append(e.Added, e.Removed...)[0].Subject
 	}
-	text := fmt.Sprintf("%s  %s  +%d −%d", placeText(e.Place), subject, len(e.Added), len(e.Removed))
+	text := fmt.Sprintf("%s  %s  +%d −%d", placeText(e.Place, k), subject, len(e.Added), len(e.Removed))
 	if e.All {
 		text += "  anything may have changed"
 	} else if len(e.Loose) > 0 {

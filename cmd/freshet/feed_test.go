@@ -34,7 +34,10 @@ func TestFeedCommands(t *testing.T) {
 	}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var answer any = status
-		if r.URL.Path == "/v1/feeds" {
+		switch r.URL.Path {
+		case "/v1/feeds/stream":
+			answer = feed.Status{Definition: feed.Definition{Name: "stream", Kind: feed.Wikimedia}, Position: status.Position, LagSeconds: new(1.5)}
+		case "/v1/feeds":
 			answer = map[string]any{"feeds": []feed.Status{status}}
 		}
 		json.NewEncoder(w).Encode(answer)
@@ -47,7 +50,8 @@ func TestFeedCommands(t *testing.T) {
 	}{
 		{"feed list", cli.ExitOK, []string{"failing", "404 Not Found: check url·[2J"}},
 		{"feed show log", cli.ExitOK, []string{"log (rdf-patch): failing: 404 Not Found: check url·[2J", "7, which matched 3 queries",
-			"half of the events show at city within 12 s"}},
+			"half of the events show at city within 12s", "7 read at 1970-01-01"}},
+		{"feed show stream", cli.ExitOK, []string{"7 published at 1970-01-01", "lag          1.5s from publication"}},
 		{"feed check log --for 100ms", cli.ExitUsage, []string{"sends the header X-Key", "--header 'X-Key: VALUE'"}},
 		{"feed check log --for 300ms --header X-Key:hush", cli.ExitOK, []string{"log: 0 events"}},
 		{"feed check log --for 300ms --header X-Key:other", cli.ExitFailure, []string{"403 Forbidden", "check url and contact"}},
@@ -68,7 +72,7 @@ func TestEventsOfHostileFeeds(t *testing.T) {
 	var out strings.Builder
 	a := &remote{w: &cli.Env{Stdout: &out}}
 	e := feed.Event{Place: feed.Place{Topic: "\x1b[1mt"}, Entity: "http://x/\x1b[2m", Edit: feed.Edit{Text: "patch \x1b[3m\u202e"}}
-	if err := a.printEvent(&e); err != nil || out.String() != "of ·[1mt  http://x/·[2m  +0 −0  patch ·[3m·\n" {
+	if err := a.printEvent(&e, feed.Wikimedia); err != nil || out.String() != "of ·[1mt  http://x/·[2m  +0 −0  patch ·[3m·\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	r := feedReading{Gap: "\x1b[4m", Error: "\x1b[5m"}

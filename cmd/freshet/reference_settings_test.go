@@ -187,7 +187,8 @@ var feedSettings = []described{
 		"Name that endpoints use. Required.", []string{"a.B_1-"}, []string{`""`, "a b"}},
 	{"kind", "", "`wikimedia`, `ldes`, `rdf-patch`, `changesets` or `deltas`; see [feeds](feeds.md)",
 		"Protocol of the feed. Required.", []string{"ldes", "wikimedia"}, []string{"kafka", `""`}},
-	{"url", "", "http or https URL; none for `deltas`", "Where it is read.", []string{"http://127.0.0.1:1/"},
+	{"url", "", "http or https URL; none for `deltas`", "Where it is read. For `rdf-patch`, the patch of " +
+		"version 7 is at `URL?version=7`, or where the URL has `{version}`.", []string{"http://127.0.0.1:1/"},
 		[]string{`""`, "ftp://127.0.0.1/"}},
 	{"contact", "", "one line, such as `mailto:ops@example.org`", "Part of the User-Agent. Empty: the server's `contact`. " +
 		"Feeds outside private networks need one.", []string{"mailto:ops@example.org"}, []string{`"a\nb"`}},

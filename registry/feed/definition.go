@@ -40,6 +40,10 @@ type Definition struct {
 	Silence registry.Duration `json:"silence,omitempty" yaml:"silence,omitempty"`
 }
 
+// Dated reports whether the events of a kind have times of publication. Those of other kinds have the time at which they
+// were read.
+func (k Kind) Dated() bool { return k == Wikimedia }
+
 // Interval is how often a feed is asked, 0 if it has a connection or is sent. A stream of the kind LDES may say that it
 // wants to be asked more seldom.
 func (d Definition) Interval() time.Duration {
@@ -82,18 +86,19 @@ type Status struct {
 	Definition
 	State string `json:"state"`
 	// Error is why it is failing, or what the gap is.
-	Error      string    `json:"error,omitempty"`
-	Since      time.Time `json:"state_since,omitzero"`
-	Position   Place     `json:"position,omitzero"` // of the last event
-	Heard      time.Time `json:"heard_at,omitzero"` // when it last sent an event or a heartbeat
-	LagSeconds float64   `json:"lag_seconds"`       // from publication to here, of the last event
-	Events     uint64    `json:"events"`            // since the feed exists, as the next ones
-	Matched    uint64    `json:"matched"`           // how often an event matched a query
-	Possible   uint64    `json:"possible"`          // how often an event may have touched a query
-	Gaps       uint64    `json:"gaps"`
-	Duplicates uint64    `json:"duplicates"`
-	Owner      string    `json:"owner,omitempty"` // the node that reads it, in a cluster
-	Endpoints  []string  `json:"endpoints,omitempty"`
+	Error    string    `json:"error,omitempty"`
+	Since    time.Time `json:"state_since,omitzero"`
+	Position Place     `json:"position,omitzero"` // of the last event
+	Heard    time.Time `json:"heard_at,omitzero"` // when it last sent an event or a heartbeat
+	// LagSeconds is how long the last event took from publication to here, nil for kinds whose events have no times.
+	LagSeconds *float64 `json:"lag_seconds,omitempty"`
+	Events     uint64   `json:"events"`   // since the feed exists, as the next ones
+	Matched    uint64   `json:"matched"`  // how often an event matched a query
+	Possible   uint64   `json:"possible"` // how often an event may have touched a query
+	Gaps       uint64   `json:"gaps"`
+	Duplicates uint64   `json:"duplicates"`
+	Owner      string   `json:"owner,omitempty"` // the node that reads it, in a cluster
+	Endpoints  []string `json:"endpoints,omitempty"`
 	// EndpointLags are the delays after which half of the events had shown at an endpoint, in seconds: of those
 	// endpoints where that was learnt.
 	EndpointLags map[string]float64 `json:"endpoint_lags,omitempty"`

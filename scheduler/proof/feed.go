@@ -249,8 +249,12 @@ func Silence(d feed.Definition) time.Duration {
 // Status describes a feed.
 func (f *Feed) Status(d feed.Definition, now time.Time) feed.Status {
 	s := feed.Status{
-		Definition: d, State: feed.Live, Since: f.Since, Position: f.Position(), Heard: f.Heard, LagSeconds: f.Lag.Seconds(),
+		Definition: d, State: feed.Live, Since: f.Since, Position: f.Position(), Heard: f.Heard,
 		Events: f.Events, Matched: f.Matched, Possible: f.Possible, Gaps: f.Gaps, Duplicates: f.Duplicates,
+	}
+	if d.Kind.Dated() {
+		lag := f.Lag.Seconds()
+		s.LagSeconds = &lag
 	}
 	silence := cmp.Or(f.Silence, Silence(d))
 	switch {

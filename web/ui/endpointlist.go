@@ -187,8 +187,9 @@ type feedSheet struct {
 	changefeed.Status
 	Clock   *visit
 	Class   string // of its state
-	Place   string
-	Lag     string
+	Number  string // of the last event
+	At      string // its time
+	Lag     string // "" if its events have no times
 	Links   []feedLink
 	Queries int
 	Reasons []feedReason
@@ -215,21 +216,22 @@ func (v endpointHandler) feeds() (content, error) {
 	for _, f := range all {
 		f.Definition = f.Masked()
 		s := feedSheet{Status: f, Clock: v.visit, Class: map[string]string{changefeed.Live: "live",
-			changefeed.Failing: "failing"}[f.State], Lag: took(f.LagSeconds)}
+			changefeed.Failing: "failing"}[f.State]}
+		if f.LagSeconds != nil {
+			s.Lag = took(*f.LagSeconds)
+		}
 		if s.Class == "" {
 			s.Class = "stale"
 		}
 		if f.State == changefeed.Live {
 			p.Live++
 		}
-		var parts []string
 		if f.Position.Offset > 0 {
-			parts = append(parts, fmt.Sprint(f.Position.Offset))
+			s.Number = fmt.Sprint(f.Position.Offset)
 		}
 		if !f.Position.Time.IsZero() {
-			parts = append(parts, f.Position.Time.UTC().Format(time.RFC3339))
+			s.At = f.Position.Time.UTC().Format(time.RFC3339)
 		}
-		s.Place = strings.Join(parts, ", ")
 		for _, name := range f.Endpoints {
 			link := feedLink{Name: name, Link: endpointPath(name)}
 			if lag, ok := f.EndpointLags[name]; ok {

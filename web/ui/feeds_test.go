@@ -37,6 +37,12 @@ func TestFeedsPage(t *testing.T) {
 	r.get("/endpoints").has(`href="/feeds"`)
 	r.get("/feeds").status(200).has(`aria-current="page"`, "0 of 1 feed is live.", "/?token=…", "Retention has passed.", "numbers",
 		"12345, 2026-11-27T12:00:00Z", "Events are missing: retention has passed.", `href="/endpoints/city"`)
+	r.get("/feeds").lacks("Lag, from publication", "read at")
+	f.list[0].LagSeconds = new(1.5)
+	r.get("/feeds").has("Lag, from publication to here")
+	f.list[0].Kind = changefeed.RDFPatch
+	r.get("/feeds").has("12345, read at 2026-11-27T12:00:00Z")
+	f.list[0].Kind = changefeed.Wikimedia
 	f.list[0].EndpointLags = map[string]float64{"city": 12}
 	r.get("/feeds").status(200).has("where half of the events show within 12")
 	f.list[0].State, f.list[0].Error, f.proof = changefeed.Live, "", &changefeed.Proof{Feed: "wikidata",
