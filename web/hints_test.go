@@ -67,7 +67,10 @@ func TestHints(t *testing.T) {
 	w.do("POST", at, "--b\r\nbroken", "Content-Type: multipart/form-data; boundary=b").problem(400, "malformed")
 	w.do("POST", at, "--b--", "Content-Type: multipart/form-data").problem(400, "malformed")
 	w.do("POST", at, strings.Replace(form, `"added"`, `"else"`, 1), "Content-Type: multipart/form-data; boundary=b").problem(400, "malformed")
-	w.do("POST", at, strings.Repeat("x", 2<<20), "Content-Type: application/rdf-patch").problem(413, "body-too-large")
+	a := w.do("POST", at, strings.Repeat("x", 2<<20), "Content-Type: application/rdf-patch").problem(413, "body-too-large")
+	if !strings.Contains(a.string("detail"), "limits.body") {
+		t.Errorf("%s", a.body)
+	}
 	w.token = "wrong"
 	w.do("POST", at, "").problem(401, "unauthorized")
 	w.token = secrets[registry.RoleRead]

@@ -53,7 +53,7 @@ func ProblemOf(err error) (p *registry.Problem, told bool) {
 		detail := cmp.Or(gap.Detail, gap.Error()+": read the results and go on from their position")
 		return &registry.Problem{Kind: "gap", Detail: detail, Reason: gap.Reason}, true
 	case errors.As(err, &body):
-		return newProblem("body-too-large", fmt.Sprintf("a request body has at most %d bytes", body.Limit)), true
+		return newProblem("body-too-large", fmt.Sprintf("a request body has at most %d bytes (limits.body)", body.Limit)), true
 	case errors.Is(err, registry.ErrNotFound):
 		return notFound("it does not exist (any more)"), true
 	case errors.Is(err, registry.ErrGuessing):
