@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
+	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/client"
 )
 
 // A terminal gets tables and no character that controls it. Files and pipes get the exact
@@ -52,11 +54,26 @@ func TestResultsOnATerminal(t *testing.T) {
 	}
 }
 
+// A first result is shown as a whole, also to who followed before it came.
+func TestFirstResultWhileWatching(t *testing.T) {
+	var out strings.Builder
+	a := &remote{w: &cli.Env{Stdout: &out}}
+	rows, err := diff.DecodeJSON([]byte(`{"head":{"vars":["s"]},"results":{"bindings":[]}}`), diff.Select, diff.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := client.Event{Kind: client.Delta, Result: rows, Delta: &diff.Delta{Form: diff.Select, Baseline: true}}
+	if err := a.watched("numbers", e, 1); err != nil || !strings.HasSuffix(out.String(), ": 0 rows now\n") {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
 // Queries are listed in the order of their names, with the answers of ASK queries.
 func TestQueriesAreListedByName(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"queries":[{"id":"q_1","name":"zoo","form":"SELECT","rows":3},{"id":"q_2","form":"ASK",` +
-			`"query":"ASK { ?a ?b ?c }","boolean":false},{"id":"q_3","name":"air","form":"ASK"}]}`))
+			`"query":"ASK { ?a ?b ?c }","boolean":false},{"id":"q_3","name":"air","form":"ASK"},` +
+			`{"id":"q_4","form":"ASK","query":"#+ endpoint: http://127.0.0.1:1/\n#+ summary: Labels\nASK { ?a ?b ?c }"}]}`))
 	}))
 	defer s.Close()
 	code, out, stderr := runCLI(t, nil, "", "query", "list", "--server", s.URL)
@@ -64,7 +81,8 @@ func TestQueriesAreListedByName(t *testing.T) {
 	for line := range strings.Lines(out) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
-	want := "NAME ENDPOINT STATE ROWS CHANGES CHECKED CHANGED ID WHY|ASK { ?a ?b ?c } false 0 – – q_2|air – 0 – – q_3|zoo 3 0 – – q_1"
+	want := "NAME ENDPOINT STATE ROWS CHANGES CHECKED CHANGED ID WHY|ASK { ?a ?b ?c } false 0 – – q_2|" +
+		"Labels – 0 – – q_4|air – 0 – – q_3|zoo 3 0 – – q_1"
 	if code != cli.ExitOK || strings.Join(got, "|") != want {
 		t.Errorf("exit code %d, %s\n%s\n%s", code, stderr, strings.Join(got, "|"), want)
 	}

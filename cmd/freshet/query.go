@@ -19,6 +19,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/show"
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/web/api"
 )
 
@@ -154,8 +155,10 @@ func printAdded(a *remote, q api.Query) error {
 	return err
 }
 
-// label is the name of a query, or the beginning of its text.
-func label(q *api.Query) string { return cmp.Or(q.Name, show.Shortened(q.Query, 30)) }
+// label is the name of a query, or what its comments call it, or the beginning of its text.
+func label(q *api.Query) string {
+	return cmp.Or(q.Name, watch.TitleOf(q.Query), show.Shortened(q.Query, 30))
+}
 
 // sizeOf is the number of rows of the result, or the answer to an ASK query.
 func sizeOf(q *api.Query) string {

@@ -75,15 +75,15 @@ func (a *remote) watched(name string, e client.Event, rows int) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, e.Raw)
 	}
-	switch e.Kind {
-	case client.Subscribed:
+	switch {
+	case e.Kind == client.Subscribed:
 		if e.Empty && !e.Resumed {
 			fmt.Fprintln(a.w.Stderr, "no result yet; the first one is shown when its endpoint has answered")
 		}
-	case client.Snapshot:
+	case e.Kind == client.Snapshot, e.Kind == client.Delta && e.Delta.Baseline:
 		fmt.Fprintf(a.w.Stdout, "%s %s %s: %s now\n", show.Clock(e.CheckedAt), show.Escape(name), e.State.Position(), show.Size(e.Result))
 		show.PrintFirst(a.w.Stdout, e.Result, rows)
-	case client.Delta:
+	case e.Kind == client.Delta:
 		p := show.Painter(a.w.Color)
 		of := " of " + show.Size(e.Result)
 		if e.Delta.Form == diff.Ask {
@@ -92,7 +92,7 @@ func (a *remote) watched(name string, e client.Event, rows int) error {
 		fmt.Fprintf(a.w.Stdout, "%s %s %s: %s%s\n", show.Clock(e.CheckedAt), show.Escape(name), e.State.Position(),
 			show.DeltaSize(e.Delta, p), of)
 		show.PrintDelta(a.w.Stdout, e.Delta, rows, p)
-	case client.Status:
+	case e.Kind == client.Status:
 		fmt.Fprintln(a.w.Stderr, statusLine(e))
 	}
 	return nil

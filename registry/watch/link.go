@@ -297,8 +297,8 @@ func grlc(text string) (endpoint, parameter string) {
 	return endpoint, parameter
 }
 
-// titleOf returns what the comments of a query call it, "" if they do not.
-func titleOf(text string) string {
+// TitleOf returns what the comments of a query call it, "" if they do not.
+func TitleOf(text string) string {
 	decorated, tokens := decorators(text)
 	for _, d := range decorated {
 		if d[0] == "summary" && d[1] != "" {
@@ -320,7 +320,7 @@ func titleOf(text string) string {
 // Name proposes a name for the watch from its title. It is "" if there is none.
 func (w Watch) Name() string {
 	var b strings.Builder
-	for _, r := range strings.ToLower(titleOf(w.Text)) {
+	for _, r := range strings.ToLower(TitleOf(w.Text)) {
 		switch {
 		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
 			b.WriteRune(r)

@@ -113,7 +113,7 @@ func (w Watch) Describe(n Namer) string {
 	entity := n.name(w.IRI)
 	switch w.Kind {
 	case ByQuery:
-		if title := titleOf(w.Text); title != "" {
+		if title := TitleOf(w.Text); title != "" {
 			return "“" + title + "”"
 		}
 		return "the query " + short(w.Text, mostSide)
