@@ -219,7 +219,9 @@ func (f follower) alone(ctx context.Context) error {
 	own := *f.remote
 	own.server, own.tokenFile = srv.URL(), os.DevNull
 	f.remote = &own
-	err = f.follow(ctx)
+	if err = f.follow(ctx); noContact(err) { // its own server reads no configuration file
+		err = cli.UsageErrorf("%v: name one with --contact mailto:you@example.org", endpoint.ErrNoContact)
+	}
 	stop()
 	return errors.Join(err, <-ended)
 }

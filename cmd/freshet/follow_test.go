@@ -97,7 +97,7 @@ func TestFollow(t *testing.T) {
 	for args, want := range map[string]string{
 		"follow Douglas": "absolute IRI",
 		"follow http://x.example/a --listen 127.0.0.1:0":                   "--url",
-		"follow Q42 --listen 127.0.0.1:0":                                  "--contact",
+		"follow Q42 --listen 127.0.0.1:0":                                  "private network: name one with --contact",
 		"follow Q42 --listen 127.0.0.1:0 --set budget":                     "KEY=VALUE",
 		"follow Q42 --url http://127.0.0.1:1/ --server http://127.0.0.1:1": "no answer",
 	} {
