@@ -301,6 +301,10 @@ func TestBackupOverAFile(t *testing.T) {
 	if code, _, stderr := runCLI(t, w.Env, "", "backup", dir); code != cli.ExitUsage || !strings.Contains(stderr, "regular file") {
 		t.Errorf("a backup onto a directory: exit code %d, says %q", code, stderr)
 	}
+	nowhere := filepath.Join(dir, "nowhere", "x.db")
+	if code, _, said := runCLI(t, w.Env, "", "backup", nowhere); code == cli.ExitOK || !strings.Contains(said, "write "+nowhere+":") {
+		t.Errorf("a backup into no directory: exit code %d, says %q", code, said)
+	}
 }
 
 // Commands that maintain a store do not create one.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -14,6 +15,9 @@ import (
 func WriteFile(path string, mode os.FileMode, write func(io.Writer) (int64, error)) (n int64, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".freshet-*")
 	if err != nil {
+		if p, ok := errors.AsType[*fs.PathError](err); ok {
+			err = &fs.PathError{Op: "write", Path: path, Err: p.Err} // without the name of the temporary file
+		}
 		return 0, err
 	}
 	defer os.Remove(f.Name())
