@@ -129,7 +129,9 @@ func (e *Engine) do(ctx context.Context, f func(*instance) error) error {
 	lastWords := e.current.glue.panicMessage
 	e.rebuilding.Go(func() {
 		defer func() { e.exclusive <- struct{}{} }()
-		e.rebuild() //nolint:errcheck // logged there; the next call tries again
+		if started := time.Now(); e.rebuild() == nil { // an error is logged there; the next call tries again
+			e.log.Info("engine rebuilt after a stop", "took", time.Since(started))
+		}
 	})
 	switch {
 	case !errors.Is(err, errBroken):
@@ -145,7 +147,6 @@ func (e *Engine) do(ctx context.Context, f func(*instance) error) error {
 // rebuild replaces the instance by a new one with the journal's dataset. The
 // caller has exclusive access.
 func (e *Engine) rebuild() error {
-	started := time.Now()
 	if e.current != nil {
 		e.current.close()
 		e.current = nil
@@ -163,7 +164,6 @@ func (e *Engine) rebuild() error {
 	}
 	e.current = i
 	e.newVersion()
-	e.log.Info("engine rebuilt after a stop", "took", time.Since(started))
 	return nil
 }
 

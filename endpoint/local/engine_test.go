@@ -1,10 +1,12 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -148,6 +150,8 @@ func TestLoadInChunks(t *testing.T) {
 
 func TestFailedLoadLeavesNothing(t *testing.T) {
 	e := loaded(t, people)
+	var log bytes.Buffer
+	e.log = slog.New(slog.NewTextHandler(&log, nil))
 	before := sortedQuads(t, e)
 	for name, c := range map[string]struct {
 		source io.Reader
@@ -162,6 +166,9 @@ func TestFailedLoadLeavesNothing(t *testing.T) {
 		if diff := cmp.Diff(before, sortedQuads(t, e)); diff != "" {
 			t.Errorf("%s: -before +after\n%s", name, diff)
 		}
+	}
+	if log.Len() > 0 { // the error says what happened
+		t.Errorf("it logs %s", log.String())
 	}
 }
 
