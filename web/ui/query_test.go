@@ -96,7 +96,7 @@ func TestChangePage(t *testing.T) {
 	q := r.history("n", r.numbers(), r.numbers(many...))
 	at := queryPath(q.ID)
 	r.get(at).has("+ 120 rows added", "and 115 more", `href="`+at+`/changes/2"`)
-	r.get(at+"/changes/2").status(200).has("Change 2", "1 to 50 of 120", `rel="next"`)
+	r.get(at+"/changes/2").status(200).has("Change 2", `<h2 id="h-rows">`, "1 to 50 of 120", `rel="next"`)
 	r.get(at+"/changes/2?row=101").has("101 to 120 of 120", `rel="prev"`).lacks(`rel="next"`)
 	r.get(at+"/changes/3").status(404).has("There is no such change", "number 2")
 	r.get(at + "/changes/x").status(404)
