@@ -160,7 +160,7 @@ func (h *queryHistory) at(t time.Time) (uint64, error) {
 
 func noResultYet(first registry.Version) error {
 	return &registry.Problem{Kind: registry.KindNoResult,
-		Detail: "the first one is of " + first.Time.UTC().Format(time.RFC3339)}
+		Detail: "the first result is of " + first.Time.UTC().Format(time.RFC3339)}
 }
 
 func tooOld(state string, first registry.Version, r Retention) error {

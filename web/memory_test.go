@@ -429,7 +429,7 @@ func (m *memory) Place(query string, x registry.Moment) (p registry.Place, err e
 	case x.Epoch != "" && x.Epoch != epoch:
 		return p, &registry.GapError{Reason: registry.OtherEpoch}
 	case at < 0 && m.trimmed[query] == 0:
-		return p, &registry.Problem{Kind: registry.KindNoResult, Detail: "the first one is of later"}
+		return p, &registry.Problem{Kind: registry.KindNoResult, Detail: "the first result is of later"}
 	case at < 0:
 		return p, &registry.GapError{Reason: registry.TooOld, Detail: "retention.changes says how much is kept"}
 	}

@@ -49,6 +49,7 @@ func TestAmbiguousNames(t *testing.T) {
 			w.token = secrets["ops"]
 		}
 	}
+	w.get("/v1/subscriptions?query=prices").problem(409, "ambiguous-name")
 	w.get("/v1/queries/" + ids[1]).status(200)
 }
 

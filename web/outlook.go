@@ -189,8 +189,8 @@ func (h Halts) Now() map[string]string {
 	all, _ := h.Registry.Endpoints() // a list that cannot be read shows no endpoint as halted
 	why := map[string]string{}
 	for _, e := range all {
-		if st, err := h.Daemon.State(e.Name); err == nil && st.Halted != "" {
-			why[e.Name] = st.Halted
+		if x := h.Why(e.Name); x != "" {
+			why[e.Name] = x
 		}
 	}
 	return why
@@ -201,9 +201,18 @@ func (h Halts) Show(endpoint string, st *registry.Status) {
 	if st.State != registry.Live {
 		return
 	}
-	if s, err := h.Daemon.State(endpoint); err == nil && s.Halted != "" {
-		st.State, st.Error = registry.Stale, s.Halted
+	if why := h.Why(endpoint); why != "" {
+		st.State, st.Error = registry.Stale, why
 	}
+}
+
+// Why returns why an endpoint runs no slot, "" if it runs some.
+func (h Halts) Why(endpoint string) string {
+	s, err := h.Daemon.State(endpoint)
+	if err != nil {
+		return ""
+	}
+	return s.Halted
 }
 
 type haltedQueries struct {

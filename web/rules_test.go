@@ -42,7 +42,7 @@ func (w *world) alerting(c *Config) {
 		Receivers: 10, Addresses: 10_000, Lease: func() (uint64, bool) { return 0, true },
 		Names:  func(string, []string) watch.Namer { return watch.Plain },
 		Proved: func(string, registry.Position) time.Time { return time.Time{} },
-		Halted: func() map[string]string { return nil },
+		Halted: func(string) string { return "" },
 		Caller: func(name string) (registry.Caller, error) {
 			return registry.Caller{Name: name, Role: registry.RoleRead}, nil
 		}})

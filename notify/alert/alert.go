@@ -80,8 +80,8 @@ type Options struct {
 	// Proved returns until when the result of a query is known to be true without an answer, zero if it is not.
 	Proved func(query string, at registry.Position) time.Time
 
-	// Halted returns why endpoints run no slot: their results may no longer be true.
-	Halted func() map[string]string
+	// Halted returns why an endpoint runs no slot, so that its results may no longer be true; "" if it runs some.
+	Halted func(endpoint string) string
 
 	// Lease reports whether this process has the lease under which rules are evaluated and edited,
 	// and the token of that lease. Reload must be called before Lease reports a

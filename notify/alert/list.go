@@ -20,7 +20,7 @@ func (e *Engine) Rules(after string, limit int) ([]registry.ListedRule, error) {
 	e.mu.Unlock()
 	at, _ := slices.BinarySearch(ids, after+"\x00")
 	var list []registry.ListedRule
-	halted := e.opts.Halted()
+	halted := e.halted()
 	for _, id := range ids[at:] {
 		r, err := e.judged(id, halted)
 		if err == nil {
@@ -63,10 +63,23 @@ func (e *Engine) Rule(c registry.Caller, ref string) (registry.ListedRule, error
 }
 
 // rule returns the rule with an id.
-func (e *Engine) rule(id string) (registry.ListedRule, error) { return e.judged(id, e.opts.Halted()) }
+func (e *Engine) rule(id string) (registry.ListedRule, error) { return e.judged(id, e.opts.Halted) }
 
-// judged returns the rule with an id. halted has why endpoints run no slot.
-func (e *Engine) judged(id string, halted map[string]string) (registry.ListedRule, error) {
+// halted is Options.Halted for many rules: it asks once about each endpoint.
+func (e *Engine) halted() func(endpoint string) string {
+	known := map[string]string{}
+	return func(endpoint string) string {
+		why, asked := known[endpoint]
+		if !asked {
+			why = e.opts.Halted(endpoint)
+			known[endpoint] = why
+		}
+		return why
+	}
+}
+
+// judged returns the rule with an id. halted is Options.Halted.
+func (e *Engine) judged(id string, halted func(endpoint string) string) (registry.ListedRule, error) {
 	e.mu.Lock()
 	x := e.rules[id]
 	if x == nil {
@@ -123,7 +136,7 @@ func listAlerts(s *registry.RuleState, labels map[string]string) (list []registr
 }
 
 // judge decides the status of a rule that has a reason if it cannot be evaluated. It returns the position of its query.
-func (o *Options) judge(v *registry.ListedRule, halted map[string]string) (newest registry.Position, err error) {
+func (o *Options) judge(v *registry.ListedRule, halted func(endpoint string) string) (newest registry.Position, err error) {
 	status, _, err := o.Log.Current(v.Query, false)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return newest, err
@@ -145,8 +158,10 @@ func (o *Options) judge(v *registry.ListedRule, halted map[string]string) (newes
 	if err := o.deprived(&v.Rule, &q); err != nil {
 		v.Reason = err.Error()
 	}
-	if why := halted[q.Endpoint]; why != "" && status.State == registry.Live {
-		status.State, status.Error = registry.Stale, why
+	if status.State == registry.Live {
+		if why := halted(q.Endpoint); why != "" {
+			status.State, status.Error = registry.Stale, why
+		}
 	}
 	switch {
 	case v.Reason != "":

@@ -130,7 +130,7 @@ func newRig(t testing.TB) *rig {
 		Lease:  func() (uint64, bool) { return 0, true },
 		Names:  func(string, []string) watch.Namer { return func(iri string) string { return "" } },
 		Proved: func(string, registry.Position) time.Time { return time.Unix(r.proved.Load(), 0) },
-		Halted: func() map[string]string { return *r.halted.Load() },
+		Halted: func(endpoint string) string { return (*r.halted.Load())[endpoint] },
 		Query:  func(id string) (registry.Query, error) { return r.log.Resolve(app, id) },
 		Caller: func(name string) (registry.Caller, error) {
 			r.asked.Add(1)

@@ -15,7 +15,7 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 		list = append(list, x.counted())
 	}
 	e.mu.Unlock()
-	halted := e.opts.Halted()
+	halted := e.halted()
 	for i := range list {
 		v := &list[i]
 		newest, err := e.opts.judge(v, halted)

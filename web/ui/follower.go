@@ -66,28 +66,8 @@ func (f *follower) Every() string    { return span(time.Duration(f.Rate)) }
 // Is reports whether a subscription has a stored state.
 func (f *follower) Is(s registry.SubscriptionState) bool { return f.Subscription.State == s }
 
-// WaitsAs names the settings by which a receiver may have to wait.
-func (f *follower) WaitsAs() string {
-	var list []string
-	q := f.To.Quiet
-	switch {
-	case strings.Contains(q.Digest, ":"):
-		list = append(list, "its digest at "+q.Digest)
-	case q.Digest != "":
-		list = append(list, "its digest every "+q.Digest)
-	}
-	if q.Hours != "" {
-		list = append(list, "the end of its quiet hours "+q.Hours)
-	}
-	if q.Most != "" {
-		list = append(list, "its next message, of at most "+q.Most+" an hour")
-	}
-	text := strings.Join(list, " or ")
-	if q.Zone != "" {
-		text += " (" + q.Zone + ")"
-	}
-	return text
-}
+// Daily reports whether a receiver gets its digest at a time of the day.
+func (f *follower) Daily() bool { return strings.Contains(f.To.Quiet.Digest, ":") }
 
 // Title returns the name that the client program gives itself, else the label given by
 // its owner, else its address or its token; "" if it has none of these.

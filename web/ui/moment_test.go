@@ -52,7 +52,7 @@ func TestVersionsByTime(t *testing.T) {
 			}
 		}
 	}
-	show(all[0].Time.Add(-1)).has("There was no result yet: the first one is of ")
+	show(all[0].Time.Add(-1)).has("The first result is of ")
 	r.get(at + "?at=yesterday").status(200).has("Write a date and a time in UTC")
 	page := r.get(at+"?b=3").has(`<option value="3" selected>3, `, `<option value="60">60, `, ", newest", `<option value="">nothing</option>`)
 	link := regexp.MustCompile(`href="([^"]+)">link to this time`).FindStringSubmatch(page.body)

@@ -38,7 +38,7 @@ func (r *rig) rules() *alert.Engine {
 		Receivers: 10, Addresses: 10_000, Lease: func() (uint64, bool) { return 0, true },
 		Names:   func(string, []string) watch.Namer { return watch.Plain },
 		Proved:  func(string, registry.Position) time.Time { return time.Time{} },
-		Halted:  func() map[string]string { return web.Halts{Registry: r.reg, Daemon: r.daemon}.Now() },
+		Halted:  func(endpoint string) string { return web.Halts{Registry: r.reg, Daemon: r.daemon}.Why(endpoint) },
 		Resolve: func(c registry.Caller, ref string) (registry.Query, error) { return r.reg.Resolve(c, ref) },
 		Caller:  func(name string) (registry.Caller, error) { return r.gate.Named(name) }})
 	if err != nil {

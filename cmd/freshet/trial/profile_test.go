@@ -152,7 +152,7 @@ func TestProfilesOfTheDemo(t *testing.T) {
 	if code, _, stderr := runCLI(t, s.Env, "", "profile", "show", "nothing"); code != cli.ExitNotFound {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-	if code, _, stderr := runCLI(t, s.Env, "", "profile", "add", "--item", "districts on nothing"); code != cli.ExitUsage ||
+	if code, _, stderr := runCLI(t, s.Env, "", "profile", "add", "--item", "districts on nothing"); code != cli.ExitNotFound ||
 		!strings.Contains(stderr, "register it first") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}

@@ -96,9 +96,13 @@ func TestRuleCommands(t *testing.T) {
 		"rule add r --query values --when ?v>1 --webhook x": "only http and https",
 		"rule list --status well":                           "status is one of",
 	} {
-		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" ||
+		exit := cli.ExitUsage
+		if want == "register it first" {
+			exit = cli.ExitNotFound
+		}
+		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != exit || out != "" ||
 			!strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d, %q, %s, want %q", args, code, out, stderr, want)
+			t.Errorf("%s: exit code %d, %q, %s, want %d, %q", args, code, out, stderr, exit, want)
 		}
 	}
 	if code, _, stderr := runCLI(t, w.Env, "", "rule", "try", "--query", "values", "--when", "?v > 1"); code == 0 ||
@@ -138,9 +142,13 @@ func TestRuleCommands(t *testing.T) {
 		"rule edit r --query nothing":                                                     "register it first",
 		"rule edit r --when ?w>1":                                                         "there is ?s, ?v",
 	} {
-		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != cli.ExitUsage || out != "" ||
+		exit := cli.ExitUsage
+		if want == "register it first" {
+			exit = cli.ExitNotFound
+		}
+		if code, out, stderr := runCLI(t, w.Env, "", strings.Fields(args)...); code != exit || out != "" ||
 			!strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d, %q, %s, want %q", args, code, out, stderr, want)
+			t.Errorf("%s: exit code %d, %q, %s, want %d, %q", args, code, out, stderr, exit, want)
 		}
 	}
 	if out := w.must(t, "", "rule", "edit", "r", "--for", "10m", "--summary", "?s", "--no-receivers"); strings.TrimSpace(out) != v.ID {

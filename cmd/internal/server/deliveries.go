@@ -126,7 +126,7 @@ func newAlerts(s *Server, labels *watch.Labels) (*alert.Engine, error) {
 		Store: rules, Queue: s.Store.Subscriptions, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard,
 		Query:   s.Store.Queries.Query,
 		Proved:  changeFeeds{s}.until,
-		Halted:  web.Halts{Registry: s.Registry, Daemon: s.loops}.Now,
+		Halted:  web.Halts{Registry: s.Registry, Daemon: s.loops}.Why,
 		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), Logger: s.log,
 	})
 }
