@@ -119,14 +119,14 @@ func (l *loops) Trial(ctx context.Context, q *registry.Query) (scheduler.Answer,
 		err := l.peers.ask(ctx, asks(q.Endpoint), request{method: http.MethodPost, path: "/v1/queries/validate?run=1&whole=1",
 			body: body, runs: q.Endpoint}, &analysis)
 		if err == nil {
-			*a, err = answered(&analysis.Run, q)
+			*a, err = trialAnswer(&analysis.Run, q)
 		}
 		return err
 	})
 }
 
-// answered returns the answer to q that a trial run describes.
-func answered(t *api.Trial, q *registry.Query) (a scheduler.Answer, err error) {
+// trialAnswer returns the answer to q that a trial run describes.
+func trialAnswer(t *api.Trial, q *registry.Query) (a scheduler.Answer, err error) {
 	a = scheduler.Answer{Outcome: registry.Outcome(t.Outcome), Error: t.Error, Elapsed: seconds(t.Elapsed)}
 	if t.Results == nil {
 		return a, nil

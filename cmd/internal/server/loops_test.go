@@ -437,12 +437,12 @@ func TestTrialOfAnotherNode(t *testing.T) {
 		if err := json.Unmarshal(text, &x); err != nil {
 			t.Fatal(err)
 		}
-		a, err := answered(&x, &registry.Query{Form: form})
+		a, err := trialAnswer(&x, &registry.Query{Form: form})
 		if err != nil || !a.Outcome.Complete() || a.Elapsed != 250*time.Millisecond || a.Result.Hash() != want.Hash() {
 			t.Errorf("%s: %+v %v", form, a, err)
 		}
 	}
-	if a, err := answered(&api.Trial{Outcome: string(registry.Timeout), Error: "late"}, new(registry.Query)); err != nil ||
+	if a, err := trialAnswer(&api.Trial{Outcome: string(registry.Timeout), Error: "late"}, new(registry.Query)); err != nil ||
 		a.Outcome != registry.Timeout || a.Error != "late" || a.Result != nil {
 		t.Errorf("%+v %v", a, err)
 	}
