@@ -256,6 +256,7 @@ func (n *nemesis) start(v *victim) {
 	case v.damaged && asksForRebuild(err):
 		n.rebuild(v, err)
 	default:
+		n.object("%s does not start: %v", v.name, err)
 		n.t.Fatal(err)
 	}
 }
@@ -276,7 +277,7 @@ func (n *nemesis) rebuildEnded(v *victim) {
 		return
 	}
 	defer v.Unlock()
-	if !v.ended() {
+	if !v.ended() || n.t.Failed() { // a node that did not start has ended, too
 		return
 	}
 	err := fmt.Errorf("%s ended by itself: %w\n%s", v.name, v.p.Err, v.p.Stderr)
