@@ -267,6 +267,7 @@ func (f *Follower) updateMatchers(was proof.Feed) (map[string]proof.Touch, error
 	place := was.Head
 	if place == (feed.Place{}) || was.Numbering != f.state.Numbering {
 		place = f.state.Base
+		place.Offset = min(place.Offset, f.state.Head.Offset) // after a gap, it is that of the next event
 	}
 	if place == (feed.Place{}) { // nothing has a place yet
 		now = nil

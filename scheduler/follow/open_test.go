@@ -140,3 +140,50 @@ func TestOneNoteForAll(t *testing.T) {
 		t.Errorf("%v, %+v", err, n.Touched["q8"])
 	}
 }
+
+// A query that is registered shortly before a feed begins again with a gap is proved by an answer that includes the last event.
+func TestRegisteredBeforeAGap(t *testing.T) {
+	ledger := &schedulertest.Memory{}
+	register := func(id string) {
+		if err := ledger.Register(registry.Query{ID: id, Endpoint: "city", Form: diff.Select, Text: "SELECT * { ?s <http://x/p> ?o }",
+			Holders: []registry.Holder{{Caller: "me"}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := registry.Endpoint{Name: "city", Feed: "log", Position: "SELECT ?n { <http://x/log> <http://x/next> ?n }"}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	register("known")
+	f := follow.New(follow.Config{
+		Definition: feed.Definition{Name: "log", Kind: feed.RDFPatch, URL: "http://x/"}, Ledger: ledger, Clock: sleeper{},
+		Endpoints: func() []registry.Endpoint { return []registry.Endpoint{e} },
+		Heard:     func(string) {}, Logger: slog.New(slog.DiscardHandler),
+		Source: several{[]func() feed.Batch{
+			func() feed.Batch {
+				return feed.Batch{Events: []feed.Event{{Place: feed.Place{Offset: 24}}}, Head: feed.Place{Offset: 24, Time: time.Now()}}
+			},
+			func() feed.Batch {
+				register("new")
+				cancel()
+				return feed.Batch{Gap: "the patch of version 26 follows no known one", Renumbered: true,
+					Events: []feed.Event{{Place: feed.Place{Offset: 26}}}, Head: feed.Place{Offset: 26, Time: time.Now()}}
+			},
+		}},
+	})
+	if err := f.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	n, err := ledger.Since("city", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := proof.NewView(e, n.Feeds["log"], n.Space, n.Proof, time.Now())
+	v.Tell(20)
+	for _, id := range []string{"known", "new"} {
+		for next, want := range map[int64]bool{26: false, 27: true} {
+			if got := v.Holds(n.Touched[id], v.Told(feed.Place{Offset: next})); got != want {
+				t.Errorf("%s, with the event before %d: proved is %v, want %v: %+v", id, next, got, want, n.Touched[id])
+			}
+		}
+	}
+}
