@@ -165,3 +165,23 @@ type Absence = absence
 
 // Outlasts is outlasts.
 func (a *absence) Outlasts(patience time.Duration) bool { return a.outlasts(patience) }
+
+// CreateWithLoss makes the stream again while the answer to a request for its state, the first of which has number 1, is lost.
+func (j *Journal) CreateWithLoss(ctx context.Context, number int) error {
+	is := j.leader
+	defer func() { j.leader = is }()
+	j.leader = &losing{is, number}
+	return j.create(ctx)
+}
+
+type losing struct {
+	nats.JetStreamContext
+	left int
+}
+
+func (l *losing) StreamInfo(stream string, o ...nats.JSOpt) (*nats.StreamInfo, error) {
+	if l.left--; l.left == 0 {
+		return nil, context.DeadlineExceeded
+	}
+	return l.JetStreamContext.StreamInfo(stream, o...)
+}

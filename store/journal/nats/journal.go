@@ -162,10 +162,14 @@ func (j *Journal) create(ctx context.Context) error {
 			if err := j.check(info); err != nil {
 				return err
 			}
-			return j.checkFirst(ctx)
-		case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+			if err = j.checkFirst(ctx); err == nil || errors.Is(err, journal.ErrDamaged) {
+				return err
+			}
+		case j.config.Own == nil && (errors.Is(err, jetstream.ErrJetStreamNotEnabled) ||
+			errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)):
 			return err
-		case ctx.Err() == nil:
+		}
+		if ctx.Err() == nil {
 			last = err
 		}
 		select {

@@ -337,3 +337,18 @@ func TestStopIsQuiet(t *testing.T) {
 		t.Errorf("a stop is logged as\n%s", got)
 	}
 }
+
+// A node that starts while the stream gets another leader asks again, whichever answer is lost.
+func TestLostAnswersAtTheStart(t *testing.T) {
+	member := natstest.Start(t, natstest.Configs(t, "start", 1)[0])
+	j, err := tryOpen(t, member, nats.Config{Name: "start", Own: member})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	for number := 1; number <= 3; number++ { // the third one is lost after the start
+		if err := j.CreateWithLoss(t.Context(), number); err != nil {
+			t.Errorf("the answer to request %d is lost: %v", number, err)
+		}
+	}
+}
