@@ -119,7 +119,8 @@ type Engine struct {
 	follow     *notify.Follower
 	deliveries *deliver.Engine
 
-	turn sync.Mutex // held by each evaluation and by edits of rules
+	turn  sync.Mutex // held by each evaluation and by edits of rules
+	ahead forward    // guarded by turn
 
 	mu        sync.Mutex // guards what follows
 	rules     map[string]*entry
@@ -137,6 +138,7 @@ func New(o Options) (*Engine, error) {
 	o.Resend = cmp.Or(o.Resend, time.Minute)
 	e := &Engine{opts: o, follow: o.Waker.Follow(), rules: map[string]*entry{}, queries: index{}, receivers: index{},
 		due: map[string]time.Time{}, work: make(chan struct{}, 1), trials: make(chan struct{}, mostTrials)}
+	e.ahead.note(o.Now())
 	return e, Reload(e)
 }
 

@@ -105,6 +105,31 @@ func TestWaitAfterClockWasSetForward(t *testing.T) {
 	until(t, "one fires, the other ends", func() bool { return len(h.messages()) == 1 && r.rule("long").Status == registry.RuleInactive })
 }
 
+// An answer of before the clock was set forward that is evaluated afterwards says nothing about how late answers are.
+func TestEvaluatedAfterClockWasSetForward(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	q := r.log.Add("q", diff.Select, false)
+	var machine clocktest.Machine
+	machine.Set(time.Until(time.Unix(1_790_000_000, 0)))
+	r.options.Now = machine.Now
+	r.start()
+	machine.Pass(time.Minute)
+	r.record(q, "a=20")
+	r.ahead = 40 * 24 * time.Hour
+	machine.Set(time.Until(time.Unix(1_790_000_000, 0)) + r.ahead)
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(90 * time.Second)})
+	for i, want := range []registry.RuleStatus{registry.RulePending, registry.RuleFiring} {
+		machine.Pass(time.Minute)
+		r.record(q, fmt.Sprint("a=", 21+i))
+		at := time.Unix(1_790_000_000+60*int64(r.tick), 0).Add(r.ahead)
+		until(t, "the answer is examined", func() bool { return r.rule("late").State.CheckedAt.Equal(at) })
+		if got := r.rule("late").Status; got != want {
+			t.Errorf("after %d minutes it is %s, want %s", i+1, got, want)
+		}
+	}
+}
+
 // While the server does not go by the clock of the machine yet, Alertmanager may: what has ended has ended by both clocks, and
 // what fires goes on by both.
 func TestAlertmanagerWhenTheClockIsSet(t *testing.T) {

@@ -71,21 +71,41 @@ type answerTimes struct{ answer, at, limit time.Time }
 // mostLag is how long after an answer its alerts are stored, as a rule.
 const mostLag = time.Minute
 
+// A forward is the last time that the clock of this process was set forward: from before to after.
+type forward struct{ last, before, after time.Time }
+
+// note takes a reading of the clock.
+func (f *forward) note(now time.Time) {
+	if by := now.Round(0).Sub(f.last.Round(0)) - now.Sub(f.last); !f.last.IsZero() && by > time.Second {
+		f.before, f.after = now.Round(0).Add(-by), now.Round(0)
+	}
+	f.last = now
+}
+
+// passed returns the time between an answer and a reading of the clock, without what the clock was set forward between them.
+func (f *forward) passed(answer, at time.Time) time.Duration {
+	if !answer.After(f.before) && !at.Round(0).Before(f.after) {
+		at = at.Add(f.before.Sub(f.after))
+	}
+	return at.Sub(answer)
+}
+
 // limit returns the latest time of an answer to a rule that is evaluated now, zero if it is not known.
-func (x *entry) limit(now time.Time) time.Time {
+func (e *Engine) limit(x *entry, now time.Time) time.Time {
 	v := x.lastAnswer
 	if v.at.IsZero() || !v.answer.Equal(x.State.CheckedAt) {
 		return time.Time{}
 	}
-	late := max(v.at.Sub(v.answer), v.limit.Sub(v.answer), 0) // so the next answer may be there already
+	late := max(e.ahead.passed(v.answer, v.at), v.limit.Sub(v.answer), 0) // so the next answer may be there already
 	return v.answer.Add(now.Sub(v.at) + min(late, mostLag))
 }
 
 // keepTime moves the times of alerts if an answer is from later than the time allows that has passed: a clock
 // that is set forward must not end what they wait for.
-func (d *draft) keepTime(answer, now time.Time) {
+func (e *Engine) keepTime(d *draft, answer, now time.Time) {
+	e.ahead.note(now)
 	if d.limit.IsZero() {
-		d.limit = d.rule.limit(now)
+		d.limit = e.limit(d.rule, now)
 	} else { // a step takes a while, and answers come meanwhile
 		d.limit = d.limit.Add(now.Sub(d.limitAt))
 	}
@@ -104,7 +124,7 @@ func (d *draft) keepTime(answer, now time.Time) {
 // and no more.
 func (s *step) fold(x *entry, answer time.Time, do func(*registry.RuleState) []registry.RuleEvent) error {
 	d, now := s.draft(x), s.opts.Now()
-	d.keepTime(answer, now)
+	s.keepTime(d, answer, now)
 	d.evaluations++
 	if s.bytes == nil {
 		s.mu.Lock()
