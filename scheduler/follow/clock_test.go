@@ -90,3 +90,49 @@ func TestClockIsSetForward(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// The clock is set forward after an event: its number begins again with the next one, and no answer from before the event is proved.
+func TestEventsBeforeTheClockIsSetForward(t *testing.T) {
+	ledger := &schedulertest.Memory{}
+	if err := ledger.Register(registry.Query{ID: "q", Endpoint: "city", Form: diff.Select, Text: "SELECT * { ?s <http://x/p> ?o }",
+		Holders: []registry.Holder{{Caller: "me"}}}); err != nil {
+		t.Fatal(err)
+	}
+	e := registry.Endpoint{Name: "city", Feed: "log", Position: "SELECT ?n { <http://x/log> <http://x/next> ?n }"}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	clock := set{Machine: new(clocktest.Machine)}
+	event := func(n int64, events ...feed.Event) func(func(feed.Batch) error) error {
+		return func(take func(feed.Batch) error) error {
+			return take(feed.Batch{Events: events, Head: feed.Place{Offset: n, Time: clock.Now()}})
+		}
+	}
+	proved := func(next int64) bool {
+		n, err := ledger.Since("city", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := proof.NewView(e, n.Feeds["log"], n.Space, n.Proof, clock.Now())
+		v.Tell(20)
+		return v.Holds(n.Touched["q"], v.Told(feed.Place{Offset: next}))
+	}
+	f := follow.New(follow.Config{
+		Definition: feed.Definition{Name: "log", Kind: feed.RDFPatch, URL: "http://x/"}, Ledger: ledger, Clock: clock,
+		Endpoints: func() []registry.Endpoint { return []registry.Endpoint{e} },
+		Heard:     func(string) {}, Logger: slog.New(slog.DiscardHandler),
+		Source: steps{event(23), event(24, feed.Event{Place: feed.Place{Offset: 24}, All: true}), func(take func(feed.Batch) error) error {
+			clock.Set(time.Hour)
+			if err := event(24)(take); err != nil {
+				return err
+			}
+			if proved(24) || !proved(25) {
+				t.Errorf("without event 24 an answer is proved: %v, and with it: %v", proved(24), proved(25))
+			}
+			cancel()
+			return nil
+		}},
+	})
+	if err := f.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -266,8 +266,7 @@ func (f *Follower) updateMatchers(was proof.Feed) (map[string]proof.Touch, error
 	}
 	place := was.Head
 	if place == (feed.Place{}) || was.Numbering != f.state.Numbering {
-		place = f.state.Base
-		place.Offset = min(place.Offset, f.state.Head.Offset) // after a gap, it is that of the next event
+		place = f.base()
 	}
 	if place == (feed.Place{}) { // nothing has a place yet
 		now = nil
@@ -300,6 +299,13 @@ func (f *Follower) updateMatchers(was proof.Feed) (map[string]proof.Touch, error
 	}
 	f.state.Members = members
 	return touched, nil
+}
+
+// base is the last place before those from which on all events are known, or that of the first one.
+func (f *Follower) base() feed.Place {
+	p := f.state.Base
+	p.Offset = min(p.Offset, f.state.Head.Offset) // it is that of the next event, unless the feed began with one
+	return p
 }
 
 func (f *Follower) drop(id string) {

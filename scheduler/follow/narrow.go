@@ -98,7 +98,7 @@ func (f *Follower) learn(was proof.Feed, now time.Time, touched map[string]proof
 			f.by[id] = v.Of()
 			t := proof.Touch{Feed: f.Definition.Name, Numbering: f.state.Numbering, Open: f.open[id], By: f.by[id]}
 			if k.Touch.Numbering != t.Numbering { // those before belong to other numbers
-				t.Reached, t.Grew, t.Dropped = f.state.Base, f.state.Base, f.state.Base
+				t.Reached, t.Grew, t.Dropped = f.base(), f.base(), f.base()
 			}
 			touched[id] = t
 		}

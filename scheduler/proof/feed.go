@@ -141,7 +141,11 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 		b.Head.Time = now
 	}
 	if b.Head != (feed.Place{}) {
-		f.advance(b.Head)
+		begins := f.Base == (feed.Place{}) && b.Gap == "" && !b.Partial
+		if f.advance(b.Head); begins { // events up to the head may exist that were not compared, or with other numbers
+			f.Base = f.Next()
+			f.Base.Time = now
+		}
 	}
 	if b.Partial {
 		f.Base = f.Head
@@ -162,7 +166,7 @@ func (f *Feed) advance(p feed.Place) {
 	if f.Base == (feed.Place{}) {              // after a gap
 		least = f.Head.Offset + 1
 	}
-	if 0 < p.Offset && p.Offset < least && f.Head.Offset > 0 && (p.Topic == f.Head.Topic || p.Topic == "") {
+	if !f.Mixed && 0 < p.Offset && p.Offset < least && f.Head.Offset > 0 && (p.Topic == f.Head.Topic || p.Topic == "") {
 		f.begin()
 	}
 	switch {

@@ -338,3 +338,40 @@ func TestTheSlowestServerCounts(t *testing.T) {
 		}
 	}
 }
+
+// Of a feed with several topics, the numbers of one say nothing about those of another, so no number begins again.
+func TestNumbersOfSeveralTopics(t *testing.T) {
+	p := func(topic string, n, s int64) feed.Place { return feed.Place{Topic: topic, Offset: n, Time: sec(s)} }
+	f := Feed{Silence: DefaultSilence}
+	f.Take(&feed.Batch{Events: []feed.Event{{Place: p("a", 1000, 1)}, {Place: p("b", 9000, 2)}}}, sec(3))
+	f.Take(&feed.Batch{Gap: "b lacks some", Events: []feed.Event{{Place: p("b", 9100, 30)}}}, sec(40))
+	base := f.Base.Time
+	f.Take(&feed.Batch{Events: []feed.Event{{Place: p("a", 1001, 5)}}}, sec(41))
+	if f.Numbering != 0 || !f.Base.Time.Equal(base) {
+		t.Errorf("an event of a after a gap in b: %+v, and events were known from %v on", f, base)
+	}
+}
+
+// Touches are recorded before the state whose numbers they have: until then they prove nothing.
+func TestTouchOfNewerNumbers(t *testing.T) {
+	var f Feed
+	take(&f, "", at(100), at(200))
+	v := view(city, f, Endpoint{})
+	before, touch := v.Told(offset(150)), Touch{Feed: "wd", Reached: at(24)}
+	if !v.Holds(touch, before) || !holdsUntil(v, touch, before) {
+		t.Fatal(v.Proof(touch, before, ""))
+	}
+	if touch.Numbering = 1; v.Holds(touch, before) || holdsUntil(v, touch, before) || v.Bounds(touch, before) {
+		t.Errorf("proved: %+v", v.Proof(touch, before, ""))
+	}
+}
+
+// The clock was 40 days ahead when several servers answered: that is believed for a day, and not for 41.
+func TestServersWhileTheClockWasAhead(t *testing.T) {
+	var s Positions
+	e := Endpoint{Back: noon.Add(40 * 24 * time.Hour)}
+	s.Take(&e, offset(1), noon, time.Minute)
+	if !e.several(noon.Add(backFor-time.Minute)) || e.several(noon.Add(backFor+time.Minute)) {
+		t.Errorf("several servers since %v", e.Back)
+	}
+}

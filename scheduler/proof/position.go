@@ -66,6 +66,9 @@ func (s *Positions) Take(e *Endpoint, p feed.Place, now time.Time, lag time.Dura
 	if s.since.IsZero() {
 		s.since = now
 	}
+	if e.Back.After(now.Add(clockSet)) { // the clock was set back
+		e.Back = now
+	}
 	single := !e.several(now)
 	least, kept := p, s.seen[:0]
 	for _, x := range s.seen {

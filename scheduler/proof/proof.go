@@ -235,7 +235,7 @@ func (v *View) gapAfter(b feed.Before) (gap feed.Place, ok bool) {
 // missing: the result is true for the endpoint's data as long as these do not include it. It is zero if there is
 // none. ok is false if it is not known which is the first.
 func (v *View) Until(t Touch, b feed.Before) (first feed.Place, ok bool) {
-	if v.Refusal() != "" || t.Feed != v.Name || t.Open || !v.Knows(b) {
+	if v.Refusal() != "" || !v.has(t) || t.Open || !v.Knows(b) {
 		return first, false
 	}
 	if first, ok = v.gapAfter(b); !ok || v.hides(t) {
@@ -257,6 +257,9 @@ func (v *View) Until(t Touch, b feed.Before) (first feed.Place, ok bool) {
 	}
 	return first, found
 }
+
+// has reports whether a touch is of the feed, and has no numbers that are newer than those of its state.
+func (v *View) has(t Touch) bool { return t.Feed == v.Name && t.Numbering <= v.Feed.Numbering }
 
 // hides reports whether events that reached a query may be left out, because the answer whose rows narrowed which
 // ones did is worth nothing any more.
@@ -280,7 +283,7 @@ func (v *View) Settled(t Touch, b feed.Before) bool { return v.why(t, b) == "" }
 // Bounds reports whether all rows of the result that is true of the data at the feed's head are known by the columns
 // that sparql.Narrow names: events have at most removed some since the answer.
 func (v *View) Bounds(t Touch, b feed.Before) bool {
-	return v.Refusal() == "" && t.Feed == v.Name && !t.Open && v.Knows(b) && v.known(b) && v.showsPlace(t, b, t.Grew) &&
+	return v.Refusal() == "" && v.has(t) && !t.Open && v.Knows(b) && v.known(b) && v.showsPlace(t, b, t.Grew) &&
 		!v.hides(t) && v.showsAny(b)
 }
 
@@ -338,7 +341,7 @@ func (v *View) why(t Touch, b feed.Before) string {
 
 func (v *View) reason(t Touch, b feed.Before) (cause, why string) {
 	switch {
-	case t.Feed != v.Name:
+	case !v.has(t):
 		return Unplaced, "it is new to the feed"
 	case !b.Known():
 		return Unplaced, "it has no answer since the feed is read"
