@@ -346,6 +346,14 @@ func (r *reading) unknown(id []mark) {
 	if r.Topic != "" && place.Topic != "" && !strings.HasPrefix(place.Topic, r.Topic) {
 		return
 	}
+	if key == noTopic { // it is of any of those that were seen
+		if len(r.now.Seen) == 0 { // nothing is known of what came before the first message that can be read
+			return
+		}
+		for _, s := range r.now.Seen {
+			known.Offset = max(known.Offset, s.Offset)
+		}
+	}
 	r.skipped[key]++
 	place.Offset, place.Time = max(place.Offset, known.Offset+r.skipped[key]), r.head(place).Time
 	r.batch.Events = append(r.batch.Events, feed.Event{Place: place, All: true})

@@ -762,3 +762,19 @@ func TestUnreadOfAnotherTopic(t *testing.T) {
 		t.Errorf("a gap where the message was that could not be read: %q, %v", b.Gap, err)
 	}
 }
+
+// A message that cannot be read, and whose id says nothing new, comes after all that were seen. Before them, it says nothing.
+func TestUnreadOfAnUnknownTopic(t *testing.T) {
+	greeting := line{raw: "{", id: "-"}
+	for name, list := range map[string][]line{"later": {added(5), greeting, added(7)}, "first": {greeting, added(5), added(6)}} {
+		b := must(t, Definition{URL: lists(t, list).URL}, "")
+		var got []int64
+		for _, e := range b.Events {
+			got = append(got, e.Offset)
+		}
+		want := map[string][]int64{"later": {5, 6, 7}, "first": {5, 6}}[name]
+		if !slices.Equal(got, want) || b.Gap != "" {
+			t.Errorf("%s: the events are %v, want %v; gap %q", name, got, want, b.Gap)
+		}
+	}
+}
