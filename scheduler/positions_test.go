@@ -231,6 +231,40 @@ func TestPositionsBetweenRareSlots(t *testing.T) {
 	}
 }
 
+// A proof that was wrong is recorded at once, although the next slot is far, because what is said to be proved goes by that.
+func TestWrongProofBetweenRareSlots(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		e := endpoint("@every 1h", 8*time.Second, "rr")
+		e.Feed, e.Position, e.Lag = "wd", "SELECT ?n { <http://x/d> <http://x/next> ?n }", registry.Duration(time.Minute)
+		value := 1
+		w := newWorld(t, e, func(q *registry.Query, n int) reply {
+			if q.ID != "position" {
+				return reply{10 * time.Millisecond, registry.Changed, numberRow(t, value)}
+			}
+			return reply{10 * time.Millisecond, registry.Changed, numberRow(t, 50)}
+		})
+		w.tell(1, nil)
+		w.register("a")
+		w.run()
+		time.Sleep(time.Second)
+		w.tell(60, map[string]proof.Touch{"q_a": {Feed: "wd", Reached: feed.Place{Offset: 2, Time: time.Now().UTC()}}})
+		time.Sleep(121 * time.Minute)
+		w.tell(61, nil)
+		value = 2
+		time.Sleep(time.Second)
+		w.hint(registry.Hint{All: true})
+		time.Sleep(3 * time.Minute)
+		slots := len(w.ledger.Slots(city))
+		w.tell(62, nil)
+		time.Sleep(time.Minute)
+		n, err := w.ledger.Since(city, 0)
+		if x := n.Proof; err != nil || x.Wrong == nil || x.Off.Before(time.Now()) || len(w.ledger.Slots(city)) > slots {
+			t.Errorf("after %d slots: %+v, %v", len(w.ledger.Slots(city))-slots, x, err)
+		}
+		w.stop()
+	})
+}
+
 // Several servers behind one address are noticed before the endpoint is believed, also where they are as far behind each
 // other as the time between two slots, so that positions that are asked for once in a slot never go back.
 func TestServersAreNoticed(t *testing.T) {

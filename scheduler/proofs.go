@@ -4,6 +4,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -52,6 +53,9 @@ func (l *loopData) hear(news *News, now time.Time) {
 		}
 	}
 	l.planner.Proofs().Touched(news.Touched)
+	if off := now.Add(proof.OffFor); l.planner.Proofs().Endpoint().Off.After(off.Add(time.Minute)) { // the clock was set back
+		l.planner.Proofs().Change(func(e *proof.Endpoint) { e.Off = off.UTC() })
+	}
 	l.judge(now)
 }
 
@@ -256,6 +260,7 @@ func shown(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 	now := p.clock.Now()
 	p.mu.LockPlan()
+	was := p.planner.Proofs().Endpoint()
 	e, err := p.set.endpoint, p.update(now)
 	p.planner.Proofs().Wake(now)
 	if e.Feed == "" {
@@ -273,7 +278,7 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 	executors := p.proofs.executors
 	p.mu.Unlock()
 	if !polls {
-		return err
+		return errors.Join(err, p.recordDoubts(was))
 	}
 	text := e.PositionQuery()
 	a, err := p.poller.runWithin(ctx, positionQuery(e, text), limit)
@@ -282,8 +287,27 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 		return nil
 	}
 	if b := p.polled(a, text, limit, executors, more); b.Proof != nil {
-		_, err = p.ledger.Record(e.Name, b)
+		if _, err := p.ledger.Record(e.Name, b); err != nil {
+			return err
+		}
 	}
+	return p.recordDoubts(was)
+}
+
+// recordDoubts records at once that a proof was wrong, or that earlier positions are worth nothing: what is said to be proved
+// goes by what is recorded.
+func (p *pacer) recordDoubts(was proof.Endpoint) error {
+	p.mu.LockPlan()
+	e, name, space := p.planner.Proofs().Endpoint(), p.set.endpoint.Name, p.space
+	changed := e.Rebuilt != was.Rebuilt || !e.Off.Equal(was.Off)
+	if changed {
+		e, changed = p.planner.Proofs().Learnt()
+	}
+	p.mu.Unlock()
+	if !changed {
+		return nil
+	}
+	_, err := p.ledger.Record(name, Batch{Space: space, Proof: &e})
 	return err
 }
 

@@ -84,12 +84,13 @@ func (p *queues) lacks(c *item, at feed.Before) bool {
 		return false
 	}
 	first, ok := p.view.Until(*c.touch, c.Stats.Before)
-	stands := !at.Time.IsZero() && at.Time.Equal(first.Time) && p.now.Sub(p.movedAt) >= standsAfter
+	stands := !at.Time.IsZero() && p.now.Sub(p.movedAt) >= standsAfter && (at.Time.Equal(first.Time) || p.now.Sub(first.Time) > p.lag)
 	return ok && p.view.Lacks(at, first) && !stands
 }
 
-// standsAfter is how long a position that is a time has to stay that of an event before queries are asked that the event
-// reached: the data may include it, and no later event comes to show that. Most positions move on before.
+// standsAfter is how long a position that is a time has to stay that of an event, or an earlier one longer than the data are
+// behind, before queries are asked that the event reached: the data may include it, and no later event comes to show that.
+// Some feeds tell later times than endpoints do. Most positions move on before.
 const standsAfter = 5 * time.Second
 
 // placeAgain places all queries again, because other ones may be proved.

@@ -145,6 +145,9 @@ func TestThePositionIsTheTimeOfTheEvent(t *testing.T) {
 		if due := f.c.why != proved; due != want {
 			t.Errorf("an event at 20 s, the endpoint at %d s: %v", position, f.c.why)
 		}
+		if f.Positioned(placeAt(20).Time.Add(f.lag+time.Second), now); f.c.why == proved {
+			t.Errorf("an event at 20 s, the endpoint at %d s for as long as its data are behind: %v", position, f.c.why)
+		}
 	}
 }
 
