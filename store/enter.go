@@ -29,6 +29,7 @@ func (d *boltFile) enterGeneration(journaled bool) error {
 	var token string
 	fresh, origin, member := "", "", false
 	err = d.bolt.View(func(tx *bbolt.Tx) (err error) {
+		d.durable.last.Store(int64(tx.ID()))
 		if from, err = schemaVersion(tx); err != nil || from == 0 {
 			return err
 		}
@@ -96,7 +97,21 @@ func (d *boltFile) enterGeneration(journaled bool) error {
 	}
 	// Existing data can be read and followed without a write.
 	d.disk.markFull(err, 0)
+	return d.look()
+}
+
+// look reads the epoch and the seed of a file that is not written. Its journal, if it follows one, goes on with them.
+func (d *boltFile) look() error {
 	return d.bolt.View(func(tx *bbolt.Tx) error {
+		switch v, err := schemaVersion(tx); {
+		case err != nil:
+			return err
+		case v == 0:
+			return fmt.Errorf("%w (it is empty)", ErrNotStore)
+		case v < currentSchema():
+			return fmt.Errorf("%w %d: start the server once, which brings it to %d", ErrSchema, v, currentSchema())
+		}
+		d.durable.last.Store(int64(tx.ID()))
 		d.epoch, d.seed = storeEpoch(tx.Bucket(bMeta).Get(kEpoch)), number(tx.Bucket(bMeta).Get(kSeed))
 		return nil
 	})

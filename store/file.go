@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ const lockWait = time.Second
 // A boltFile runs the transactions of an open store. The stores of the subjects embed it.
 type boltFile struct {
 	bolt      *bbolt.DB
+	durable   durability
 	path      string
 	epoch     storeEpoch
 	seed      uint64
@@ -49,9 +51,41 @@ type boltFile struct {
 	empty     func(d *boltFile, kind byte) command // newCommand
 }
 
-// view runs f in a read transaction. Invalid page contents are reported as ErrDamaged.
+// A durability says which transactions are on the disk for good. bbolt shows one to readers before it has synced it.
+type durability struct {
+	commit sync.Mutex   // held while a transaction is committed
+	last   atomic.Int64 // the last one that is durable
+}
+
+// view runs f in a read transaction, of which everything is durable. Invalid page contents are reported as ErrDamaged.
 func (d *boltFile) view(f func(tx *bbolt.Tx) error) error {
-	return guarded(func() error { return d.bolt.View(f) })
+	return guarded(func() error {
+		tx, err := d.begin()
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		return f(tx)
+	})
+}
+
+// begin begins a read transaction. If the last commit is visible and not durable yet, it waits for that.
+func (d *boltFile) begin() (*bbolt.Tx, error) {
+	for {
+		tx, err := d.bolt.Begin(false)
+		if err != nil || int64(tx.ID()) <= d.durable.last.Load() {
+			return tx, err
+		}
+		if err := tx.Rollback(); err != nil {
+			return nil, err
+		}
+		d.durable.commit.Lock()
+		err = d.breakage()
+		d.durable.commit.Unlock()
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 // fetch returns what f reads in one read transaction.
@@ -116,9 +150,12 @@ func (d *boltFile) transact(f func(tx *bbolt.Tx) (frees bool, err error)) error 
 }
 
 func (d *boltFile) commit(tx *bbolt.Tx) error {
+	d.durable.commit.Lock()
+	defer d.durable.commit.Unlock()
 	id := tx.ID()
 	failure := tx.Commit()
 	if failure == nil {
+		d.durable.last.Store(int64(id))
 		return nil
 	}
 	err := fmt.Errorf("commit to %s: %w", d.path, failure)

@@ -27,6 +27,9 @@ type Options struct {
 	// and changes are still written. It is at most a tenth of the disk.
 	Reserve int64
 	Retry   time.Duration // delay before the first retry on a full disk; 0: 2 s
+	// ReadOnly leaves the file as it is, for programs that look at the store of a stopped server. It must have the schema of
+	// this program.
+	ReadOnly bool
 	// Journal, unless nil, has the commands of all stores of a cluster. Open applies those that
 	// this store lacks. The caller closes it after the store.
 	Journal journal.Journal
@@ -38,12 +41,14 @@ type Options struct {
 // Open opens the store in dir and creates both if they do not exist. Only one process
 // at a time can open a store.
 func Open(dir string, o Options) (*DB, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, withRemedy(dir, err)
-	}
 	path := filepath.Join(dir, File)
 	err := guarded(func() error {
-		if err := errors.Join(createWhole(path), plausible(path)); err != nil {
+		if !o.ReadOnly {
+			if err := errors.Join(os.MkdirAll(dir, 0o700), createWhole(path)); err != nil {
+				return err
+			}
+		}
+		if err := plausible(path); err != nil {
 			return err
 		}
 		return whole(path)
@@ -57,6 +62,7 @@ func Open(dir string, o Options) (*DB, error) {
 			Timeout:         lockWait,
 			FreelistType:    bbolt.FreelistMapType,
 			InitialMmapSize: mapSize(path),
+			ReadOnly:        o.ReadOnly,
 		})
 		return err
 	})
@@ -76,7 +82,12 @@ func Open(dir string, o Options) (*DB, error) {
 	d.elapsed = func() time.Duration { return d.now().Sub(opened) }
 	d.disk = newDisk(path, o.Reserve, o.Retry, d.log)
 	if d.pack, err = newPacker(); err == nil {
-		err = guarded(func() error { return d.enterGeneration(o.Journal != nil) })
+		err = guarded(func() error {
+			if o.ReadOnly {
+				return d.look()
+			}
+			return d.enterGeneration(o.Journal != nil)
+		})
 	}
 	if err == nil && o.Journal != nil {
 		err = d.follow(o.Journal, o.JournalWait)
@@ -87,8 +98,10 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(withRemedy(path, err), b.Close())
 	}
-	sweepTemporary(d.boltFile)
-	d.start()
+	if !o.ReadOnly {
+		sweepTemporary(d.boltFile)
+		d.start()
+	}
 	return d, nil
 }
 
@@ -121,7 +134,7 @@ type DB struct {
 	Tokens        *TokenStore
 	Leases        *LeaseStore
 
-	stop context.CancelFunc // of the background work
+	stop context.CancelFunc // of the background work, nil if the file is only read
 	done sync.WaitGroup
 }
 
@@ -145,7 +158,9 @@ func (d *DB) start() {
 
 // Close waits for running transactions and closes the file.
 func (d *DB) Close() error {
-	d.stop()
+	if d.stop != nil {
+		d.stop()
+	}
 	if d.replica != nil {
 		d.replica.Close()
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -87,13 +86,10 @@ func removeRules(a *remote, c *cobra.Command, args []string) error {
 	if !isOn(c, "local") {
 		return a.sendEach(row{use: c.Use, call: "DELETE /v1/rules/{}", out: printDone("is removed")}, c, args)
 	}
-	path := filepath.Join(textOf(c, "data"), store.File)
-	if follows, err := store.Follows(path); err != nil {
-		return cli.UsageErrorf("--data: %v", err)
-	} else if follows {
-		return cli.UsageErrorf("--local: %s belongs to a node of a cluster: start the node and remove the rule there, or at any other node", path)
+	if err := outsideCluster(textOf(c, "data"), "--local", "remove the rule there"); err != nil {
+		return err
 	}
-	return withStore(removeStored)(a, c, args)
+	return withStore(store.Options{}, removeStored)(a, c, args)
 }
 
 // removeStored removes rules by their ids or names. A name may be that of several callers' rules.

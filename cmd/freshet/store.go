@@ -67,7 +67,7 @@ var storeTable = row{use: "store", short: "Check, copy, export and import the st
 	flags:   []option{{name: "data", value: variable(dataDirectory), usage: "directory of the store"}},
 	rows: []row{
 		{use: "check", short: "Read everything and check that it is consistent", example: "freshet store check --data freshet-data",
-			run: withStore(func(a *remote, db *store.DB, c *cobra.Command, _ []string) error {
+			run: withStore(store.Options{ReadOnly: true}, func(a *remote, db *store.DB, c *cobra.Command, _ []string) error {
 				if err := db.Check(); err != nil {
 					return err
 				}
@@ -78,7 +78,7 @@ var storeTable = row{use: "store", short: "Check, copy, export and import the st
 				return err
 			})},
 		{use: "compact FILE", short: "Write a copy without free space", example: "freshet store compact copy.db --data freshet-data",
-			run: withStore(func(a *remote, db *store.DB, _ *cobra.Command, args []string) error {
+			run: withStore(store.Options{ReadOnly: true}, func(a *remote, db *store.DB, _ *cobra.Command, args []string) error {
 				if err := db.Compact(args[0]); err != nil || !a.asJSON {
 					return err
 				}
@@ -91,7 +91,7 @@ webhooks of rules. It contains neither results nor history nor alerts nor subscr
 receivers of people and e-mail of visitors; use 'freshet backup' for those. Standard error says how many
 subscriptions are left out. Rules whose query was released are left out, too.`,
 			example: "freshet store export --data old >registrations.jsonl\nfreshet store import --data new registrations.jsonl",
-			run:     withStore(exportStore)},
+			run:     withStore(store.Options{ReadOnly: true}, exportStore)},
 		{use: "import FILE", short: "Add what an export contains (- for standard input); existing objects stay",
 			long: `Adds line by line what 'freshet store export' printed. Query texts are analysed as in a
 registration. Alert rules are evaluated from the results that their queries get, and paused ones
@@ -99,20 +99,34 @@ stay paused. A line that cannot be registered is reported and skipped, and the e
 			example: "freshet store import --data new registrations.jsonl", run: importStore},
 	}}
 
+// A storeCommand does something with an open store.
+type storeCommand func(*remote, *store.DB, *cobra.Command, []string) error
+
 // withStore returns a command that opens the store, which must be there, and closes it.
-func withStore(do func(*remote, *store.DB, *cobra.Command, []string) error) func(*remote, *cobra.Command, []string) error {
+func withStore(o store.Options, do storeCommand) func(*remote, *cobra.Command, []string) error {
 	return func(a *remote, c *cobra.Command, args []string) error {
 		data := textOf(c, "data")
 		if _, err := os.Stat(filepath.Join(data, store.File)); err != nil {
 			return cli.UsageErrorf("--data: there is no store: %v", err)
 		}
-		db, err := store.Open(data, store.Options{})
+		db, err := store.Open(data, o)
 		if err != nil {
 			return err
 		}
 		defer db.Close()
 		return do(a, db, c, args)
 	}
+}
+
+// outsideCluster refuses to write to the store of a node of a cluster: that would leave the cluster, and begin another history.
+func outsideCluster(data, flag, do string) error {
+	path := filepath.Join(data, store.File)
+	if follows, err := store.Follows(path); err != nil {
+		return cli.UsageErrorf("--data: %v", err)
+	} else if follows {
+		return cli.UsageErrorf("%s: %s belongs to a node of a cluster: start the node and %s, or at any other node", flag, path, do)
+	}
+	return nil
 }
 
 func exportStore(a *remote, db *store.DB, _ *cobra.Command, _ []string) error {
@@ -137,7 +151,13 @@ func importStore(a *remote, c *cobra.Command, args []string) error {
 		defer f.Close()
 		in = f
 	}
-	db, err := store.Open(textOf(c, "data"), store.Options{})
+	data := textOf(c, "data")
+	if _, err := os.Stat(filepath.Join(data, store.File)); err == nil {
+		if err := outsideCluster(data, "--data", "register there"); err != nil {
+			return err
+		}
+	}
+	db, err := store.Open(data, store.Options{})
 	if err != nil {
 		return err
 	}
