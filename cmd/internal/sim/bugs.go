@@ -287,8 +287,8 @@ var bugs = []bug{
 	}},
 	{"clock-back-for", "the time of an alert does not go on while the clock is behind", []edit{
 		{"notify/rule/fold.go", "s.CheckedAt.Sub(f.time); back > 0 {", "s.CheckedAt.Sub(f.time); back > 0 && !BUG {"},
-		{"notify/alert/step.go", "	if d.limit.IsZero() {\n		d.limit = d.rule.limit(now)",
-			"	if BUG { return }\n	if d.limit.IsZero() {\n		d.limit = d.rule.limit(now)"},
+		{"notify/alert/step.go", "	if d.limit.IsZero() {\n		d.limit = e.limit(d.rule, now)",
+			"	if BUG { return }\n	if d.limit.IsZero() {\n		d.limit = e.limit(d.rule, now)"},
 	}},
 	{"clock-ahead-for", "a clock that is set forward ends what an alert waits for", []edit{
 		{"notify/alert/step.go", "	case answer.After(d.limit):", "	case !BUG && answer.After(d.limit):"},
