@@ -71,21 +71,22 @@ func (d *boltFile) view(f func(tx *bbolt.Tx) error) error {
 
 // begin begins a read transaction. If the last commit is visible and not durable yet, it waits for that.
 func (d *boltFile) begin() (*bbolt.Tx, error) {
-	for {
-		tx, err := d.bolt.Begin(false)
-		if err != nil || int64(tx.ID()) <= d.durable.last.Load() {
-			return tx, err
-		}
-		if err := tx.Rollback(); err != nil {
-			return nil, err
-		}
-		d.durable.commit.Lock()
-		err = d.breakage()
-		d.durable.commit.Unlock()
-		if err != nil {
-			return nil, err
-		}
+	tx, err := d.bolt.Begin(false)
+	if err != nil || int64(tx.ID()) <= d.durable.last.Load() {
+		return tx, err
 	}
+	if err := tx.Rollback(); err != nil {
+		return nil, err
+	}
+	d.durable.commit.Lock()
+	defer d.durable.commit.Unlock()
+	if err := d.breakage(); err != nil {
+		return nil, err
+	}
+	if tx, err = d.bolt.Begin(false); err == nil { // no commit is under way
+		d.durable.last.Store(int64(tx.ID()))
+	}
+	return tx, err
 }
 
 // fetch returns what f reads in one read transaction.
