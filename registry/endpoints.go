@@ -254,6 +254,11 @@ func (r *EndpointRegistry) Find(name string) (Endpoint, error) {
 	return Endpoint{}, WrongField(KindUnknownEndpoint, "/endpoint", "the endpoints are: %s", strings.Join(names, ", "))
 }
 
+// EndpointGone returns the problem of a registration at an endpoint that was removed in the meantime.
+func EndpointGone(name string) error {
+	return WrongField(KindUnknownEndpoint, "/endpoint", "the endpoint %s has been removed", name)
+}
+
 // Sources returns the source of each setting of an endpoint, by name.
 func (r *EndpointRegistry) Sources(name string) (map[string]Source, error) {
 	c, err := r.store.Configured(name)

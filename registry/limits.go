@@ -81,21 +81,21 @@ func overQueries(caller string, held int) *Problem {
 	return overQuota("%s holds as many queries as limits.token_queries allows: %d", caller, held)
 }
 
-// bounds returns the limits that apply to a registration of a caller.
-func (a *admissions) bounds(c Caller) Bounds {
-	b := Bounds{Queries: a.limits.Queries, Caller: c.Name}
+// bounds returns the limits that apply to a registration of a caller at an endpoint.
+func (a *admissions) bounds(c Caller, endpoint string) Bounds {
+	b := Bounds{Endpoint: endpoint, Queries: a.limits.Queries, Caller: c.Name}
 	if isLimited(c) {
 		b.TokenQueries, b.TokenBytes = a.limits.TokenQueries, a.limits.TokenBytes
 	}
 	return b
 }
 
-// profileBounds returns the limits that apply to a new profile of a caller.
-func (a *admissions) profileBounds(c Caller) Bounds {
+// profileBounds returns the limits that apply to a new profile of a caller at an endpoint.
+func (a *admissions) profileBounds(c Caller, endpoint string) Bounds {
 	if !isLimited(c) || a.limits.TokenProfiles <= 0 && a.limits.TokenBytes <= 0 {
-		return Bounds{}
+		return Bounds{Endpoint: endpoint}
 	}
-	return Bounds{Caller: c.Name, TokenProfiles: a.limits.TokenProfiles, TokenBytes: a.limits.TokenBytes}
+	return Bounds{Endpoint: endpoint, Caller: c.Name, TokenProfiles: a.limits.TokenProfiles, TokenBytes: a.limits.TokenBytes}
 }
 
 func overQuota(format string, a ...any) *Problem {

@@ -57,7 +57,7 @@ func (r *ProfileRegistry) CreateProfile(c Caller, req ProfileRequest) (p Profile
 	if err != nil {
 		return Profile{}, false, err
 	}
-	p, err = r.store.EditProfile(fresh.ID, r.admissions.profileBounds(c), func(p *Profile, found bool) error {
+	p, err = r.store.EditProfile(fresh.ID, r.admissions.profileBounds(c, fresh.Endpoint), func(p *Profile, found bool) error {
 		if created = !found; created {
 			*p = fresh
 			p.CreatedAt = r.now().UTC()

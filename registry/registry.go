@@ -137,7 +137,7 @@ func (r *Registry) register(c Caller, reg Registration, own takeover, live bool)
 	}
 	created := false
 	names := own.names(fresh.ID)
-	names.Bounds = r.admissions.bounds(c)
+	names.Bounds = r.admissions.bounds(c, fresh.Endpoint)
 	q, err := r.editQueries(names, func(q *Query, others []*Query, found bool) error {
 		if err := own.apply(q, others); err != nil {
 			return err

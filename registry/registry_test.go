@@ -564,3 +564,62 @@ func TestKnown(t *testing.T) {
 		t.Errorf("%+v", own)
 	}
 }
+
+// removing is a store at which an endpoint is removed just before each edit.
+type removing struct {
+	registry.QueryStore
+	registry.ProfileStore
+	remove func()
+}
+
+func (s removing) EditQueries(n registry.Names, edit func(*registry.Query, []*registry.Query, bool) error) (registry.Query, error) {
+	s.remove()
+	return s.QueryStore.EditQueries(n, edit)
+}
+
+func (s removing) EditProfile(id string, b registry.Bounds, edit func(*registry.Profile, bool) error) (registry.Profile, error) {
+	s.remove()
+	return s.ProfileStore.EditProfile(id, b, edit)
+}
+
+// What is registered while its endpoint is removed is refused, and nothing of it is stored.
+func TestEndpointIsRemovedMeanwhile(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	q := r.must(t, alice, registry.Registration{Text: "ASK {}"})
+	s := removing{r.store.Queries, r.store.Profiles, func() {
+		if err := r.DeleteEndpoint("city", nil); err != nil {
+			t.Fatal(err)
+		}
+	}}
+	c := r.conf
+	c.Queries, c.Profiles = s, s
+	late, err := registry.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(what string, err error) {
+		t.Helper()
+		if p := problem(t, err); p.Kind != registry.KindUnknownEndpoint {
+			t.Errorf("%s: %v", what, err)
+		}
+		if n, err := r.store.Queries.CountQueries(""); n != 0 || err != nil {
+			t.Errorf("%s: %d queries are stored, %v", what, n, err)
+		}
+		if err := r.ApplyFile([]registry.Endpoint{{Name: "city", URL: "http://127.0.0.1:3030/sparql"}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := r.store.Queries.CountQueries(""); n != 0 || err != nil {
+			t.Errorf("%s: %d queries at the new endpoint, %v", what, n, err)
+		}
+	}
+	_, _, err = late.CreateProfile(alice, registry.ProfileRequest{Items: []registry.Item{{Query: q.ID,
+		When: registry.When{Every: registry.Span{Time: time.Hour}, Slack: registry.Span{Time: time.Minute}}}}})
+	expect("a profile", err)
+	if list, _, err := r.store.Rounds.ListProfiles(registry.ProfileFilter{}, "", 10); len(list) != 0 || err != nil {
+		t.Errorf("%d profiles, %v", len(list), err)
+	}
+	_, _, err = late.Register(alice, registry.Registration{Endpoint: "city", Text: "ASK {}"})
+	expect("a query", err)
+	_, _, err = late.Follow(t.Context(), alice, "city", "ASK {}")
+	expect("a live subscription", err)
+}

@@ -54,7 +54,8 @@ type Names struct {
 
 // Bounds are the limits that apply to one registration; 0 means no limit.
 type Bounds struct {
-	Queries int // at all endpoints
+	Endpoint string // which must be stored, unless it is ""
+	Queries  int    // at all endpoints
 
 	Caller        string // whose holdings the others bound
 	TokenQueries  int

@@ -198,9 +198,9 @@ func revisionOf(stored []byte) revision {
 const (
 	kindBegin        byte = 'B'
 	kindBatch        byte = 'R'
-	kindQueries      byte = 'q'
+	kindQueries      byte = 'Q'
 	kindEndpoint     byte = 'e'
-	kindProfile      byte = 'p'
+	kindProfile      byte = 'P'
 	kindSubscription byte = 'S'
 	kindToken        byte = 't'
 	kindPurge        byte = 'd'

@@ -196,6 +196,14 @@ func endpointValue(tx *bbolt.Tx, name string) []byte {
 	return tx.Bucket(bEndpoints).Get([]byte(name))
 }
 
+// needsEndpoint returns a problem if what is registered needs an endpoint that is not stored. "" is none.
+func needsEndpoint(tx *bbolt.Tx, endpoint string) error {
+	if endpoint == "" || endpointValue(tx, endpoint) != nil {
+		return nil
+	}
+	return registry.EndpointGone(endpoint)
+}
+
 func findEndpoint(tx *bbolt.Tx, name string) (registry.Configured, error) {
 	var c registry.Configured
 	v := endpointValue(tx, name)

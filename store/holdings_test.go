@@ -101,3 +101,53 @@ func TestProfileDecidedBefore(t *testing.T) {
 		t.Fatalf("the second profile of one: %v", err)
 	}
 }
+
+// What was decided on before another node removed its endpoint is not applied, and makes no endpoint.
+func TestRegisteredAtRemovedEndpoint(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	edit := func(url string) {
+		t.Helper()
+		_, err := c.stores[0].Endpoints.EditEndpoint("e", func(x *registry.Configured, _ bool) error {
+			x.Endpoint.URL = url
+			return nil
+		})
+		c.must(err)
+	}
+	edit("http://127.0.0.1/sparql")
+	settle(t, c.stores...)
+	q := &queryEdit{Names: registry.Names{Query: "q", Bounds: registry.Bounds{Endpoint: "e"}},
+		edit: func(q *registry.Query, _ []*registry.Query, _ bool) error {
+			q.Endpoint, q.Form, q.Holders = "e", "ASK", []registry.Holder{{Caller: "app", Since: start}}
+			return nil
+		}}
+	p := &profileEdit{ID: "p", Bounds: registry.Bounds{Endpoint: "e"}}
+	var forms [2][]byte
+	c.must(c.stores[1].view(func(tx *bbolt.Tx) (err error) {
+		c.must(errors.Join(q.prepare(tx, c.stores[1].disk.room), q.within(newTotals(tx))))
+		c.must(p.prepare(tx, func(p *registry.Profile, _ bool) error {
+			p.Endpoint, p.Owner, p.Items = "e", "app", []registry.Item{{Query: "q"}}
+			return nil
+		}))
+		c.must(p.within(tx))
+		var err2 error
+		forms[0], err = encodeCommand(q)
+		forms[1], err2 = encodeCommand(p)
+		return errors.Join(err, err2)
+	}))
+	edit("")
+	for i, form := range forms {
+		if _, err := c.stores[1].replica.Submit(form); err != errMoved {
+			t.Errorf("command %d: %v", i, err)
+		}
+	}
+	settle(t, c.stores...)
+	for _, d := range c.stores {
+		c.must(d.view(func(tx *bbolt.Tx) error {
+			if _, there := findSpace(tx, "e"); there {
+				t.Error("the removed endpoint has entries")
+			}
+			return nil
+		}))
+		check(t, d)
+	}
+}

@@ -105,10 +105,13 @@ func (e *profileEdit) prepare(tx *bbolt.Tx, edit func(p *registry.Profile, found
 	return nil
 }
 
-// within returns a problem if a new profile exceeds its bounds.
+// within returns a problem if a new profile exceeds its bounds, or its endpoint was removed.
 func (e *profileEdit) within(tx *bbolt.Tx) error {
 	if e.found || e.removes() {
 		return nil
+	}
+	if err := needsEndpoint(tx, e.Bounds.Endpoint); err != nil {
+		return err
 	}
 	before := loadHoldings(tx, e.now.Owner)
 	after := before

@@ -158,10 +158,13 @@ func (e *queryEdit) prepare(tx *bbolt.Tx, room func() error) error {
 	return nil
 }
 
-// within returns a problem if the edit exceeds its bounds after what the totals say.
+// within returns a problem if the edit exceeds its bounds after what the totals say, or its endpoint was removed.
 func (e *queryEdit) within(t *totals) error {
 	b := &e.Names.Bounds
-	if *b == (registry.Bounds{Caller: b.Caller}) {
+	if err := needsEndpoint(t.tx, b.Endpoint); err != nil {
+		return err
+	}
+	if *b == (registry.Bounds{Endpoint: b.Endpoint, Caller: b.Caller}) {
 		return nil
 	}
 	before, held := int(t.counters.queries), t.held(b.Caller)
