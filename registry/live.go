@@ -137,7 +137,7 @@ func (l *liveHolds) sweep() error {
 	for _, h := range holds {
 		connected := l.connected(h)
 		switch {
-		case connected && h.ReleaseAt != nil && l.node != "":
+		case connected && h.ReleaseAt != nil:
 			err = l.adoptHold(h)
 		case h.ReleaseAt == nil && !connected && h.Node != l.node && !l.lives(h.Node):
 			err = l.setRelease(h, now.Add(liveGrace).UTC())

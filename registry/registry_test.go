@@ -431,6 +431,65 @@ func TestLiveHolds(t *testing.T) {
 	}
 }
 
+// after is a store that calls a function after its next edit.
+type after struct {
+	registry.QueryStore
+	next *func()
+}
+
+func (s after) EditQueries(n registry.Names, edit func(*registry.Query, []*registry.Query, bool) error) (registry.Query, error) {
+	q, err := s.QueryStore.EditQueries(n, edit)
+	if do := *s.next; do != nil {
+		*s.next = nil
+		do()
+	}
+	return q, err
+}
+
+// A connection that ends between the registration of the next one and its first moment leaves the day of grace whole.
+func TestConnectionEndsBeforeTheNext(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	var next func()
+	r.conf.Queries = after{r.store.Queries, &next}
+	var err error
+	if r.Registry, err = registry.Open(r.conf); err != nil {
+		t.Fatal(err)
+	}
+	follow := func() (registry.Query, func()) {
+		t.Helper()
+		q, done, err := r.Follow(t.Context(), alice, "", "ASK {}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q, done
+	}
+	there := func(q registry.Query) bool {
+		t.Helper()
+		if err := r.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := r.store.Queries.Query(q.ID)
+		return err == nil
+	}
+	_, next = follow()
+	q, done := follow()
+	for range 2 {
+		r.now = r.now.Add(30 * time.Hour)
+		if !there(q) {
+			t.Fatal("released while somebody is connected")
+		}
+	}
+	done()
+	r.now = r.now.Add(23 * time.Hour)
+	if !there(q) {
+		t.Fatal("released before a day was over")
+	}
+	r.now = r.now.Add(2 * time.Hour)
+	if there(q) {
+		t.Error("not released after a day")
+	}
+}
+
 // The file overrides an edit by the API only if its value changed.
 func TestFileAgainstAPI(t *testing.T) {
 	r := newRig(t, registry.Limits{})
