@@ -286,6 +286,16 @@ func TestReserve(t *testing.T) {
 	if err := registerChild(d); err != nil {
 		t.Fatal(err)
 	}
+	endpoint := func(name, url string) error {
+		_, err := d.Endpoints.EditEndpoint(name, func(c *registry.Configured, _ bool) error {
+			c.Endpoint.URL = url
+			return nil
+		})
+		return err
+	}
+	if err := endpoint("town", "http://127.0.0.1/sparql"); err != nil {
+		t.Fatal(err)
+	}
 	d.disk.free = func(string) (int64, int64, error) { return 99, 1 << 20, nil }
 	if _, err := putNew(d, "q_new"); !storageFull(err) {
 		t.Errorf("a registration: %v", err)
@@ -295,6 +305,14 @@ func TestReserve(t *testing.T) {
 		return nil
 	}); !storageFull(err) {
 		t.Errorf("a profile: %v", err)
+	}
+	if err := endpoint("new", "http://127.0.0.1/sparql"); !storageFull(err) {
+		t.Errorf("an endpoint: %v", err)
+	}
+	for _, url := range []string{"http://127.0.0.1/other", ""} { // of one that is there
+		if err := endpoint("town", url); err != nil {
+			t.Errorf("an edit of an endpoint: %v", err)
+		}
 	}
 	if err := recordSlot(d, 1); err != nil {
 		t.Errorf("a slot: %v", err)

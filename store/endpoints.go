@@ -74,7 +74,10 @@ func (d *EndpointStore) EditEndpoint(name string, edit func(c *registry.Configur
 	var e *endpointEdit
 	_, err := d.execute(func(tx *bbolt.Tx) (command, error) {
 		e = &endpointEdit{Name: name, At: d.now().UTC()}
-		return e, e.prepare(tx, edit)
+		if err := e.prepare(tx, edit); err != nil || e.found || e.removes() {
+			return e, err
+		}
+		return e, d.disk.room()
 	})
 	if err != nil {
 		return registry.Endpoint{}, err

@@ -209,7 +209,7 @@ func (s *Server) assemble() error {
 	if s.Registry, err = registry.Open(conf); err != nil {
 		return err
 	}
-	if err := s.Registry.ApplyFile(s.conf.Endpoints, s.conf.Sources.OfEndpoint); errors.Is(err, registry.ErrReadOnly) {
+	if err := s.Registry.ApplyFile(s.conf.Endpoints, s.conf.Sources.OfEndpoint); noRoom(err) {
 		s.log.Warn("what the configuration file changed of its endpoints is not in force: SIGHUP applies it once there is room on the disk")
 	} else if err != nil {
 		return cli.WithCode(cli.ExitUsage, err)
@@ -220,6 +220,12 @@ func (s *Server) assemble() error {
 		}
 	}
 	return s.fleet.syncAll()
+}
+
+// noRoom reports whether an edit was refused because the disk is full, or nearly.
+func noRoom(err error) bool {
+	p, ok := errors.AsType[*registry.Problem](err)
+	return errors.Is(err, registry.ErrReadOnly) || ok && p.Kind == registry.KindStorageFull
 }
 
 // wake notifies the followers of committed changes.
