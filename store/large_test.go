@@ -13,6 +13,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/rounds"
 	"github.com/freshet/freshet/store/journal/memory"
@@ -145,6 +146,37 @@ func TestLargeCommand(t *testing.T) {
 	}
 	settle(t, a, b)
 	expectSame(t, a, b)
+}
+
+// A result or delta that could not be read back is refused before it is recorded, also without a journal.
+func TestLargestValue(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 2))
+	d := open(t, t.TempDir(), Options{})
+	d.pack.most = 10_000
+	small, large := noise(t, random, 4000), noise(t, random, 12_000)
+	repeated := bag(t, strings.Repeat("a", 12_000)) // a few bytes when it is packed
+	for _, x := range []struct {
+		what     string
+		old, new *diff.Result
+		want     error
+	}{
+		{"a small result", nil, small, nil},
+		{"a large result", nil, large, scheduler.ErrTooLarge},
+		{"one that is small when packed", nil, repeated, scheduler.ErrTooLarge},
+		{"a large delta to a small result", repeated, small, scheduler.ErrTooLarge},
+	} {
+		if _, err := d.Ledger.Prepare(nil, x.new, diff.Compare(x.old, x.new)); !errors.Is(err, x.want) {
+			t.Errorf("%s: %v", x.what, err)
+		}
+	}
+	put(t, d, "q_a", "city")
+	o := outcome(policy.Stats{}, nil, "q_a", 1, repeated)
+	if _, err := d.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{o}}); !errors.Is(err, scheduler.ErrTooLarge) {
+		t.Errorf("recorded without being prepared: %v", err)
+	}
+	if r, err := d.Ledger.Result("q_a"); r != nil || err != nil {
+		t.Errorf("a result is there: %t, %v", r != nil, err)
+	}
 }
 
 // A result that no command has room for is refused before it is recorded.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/scheduler"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -18,12 +19,21 @@ type packer struct {
 	enc *zstd.Encoder
 	dec *zstd.Decoder
 
+	most    int64     // size of what is packed, before and after
 	writers sync.Pool // of *packWriter, whose buffers are as large as the last values
 }
 
 // maxUnpacked is the maximum unpacked size of a value; it limits the memory that a damaged
 // file can consume.
 const maxUnpacked = 1<<31 - 1
+
+// maxPacked is the maximum size of a value that is packed, before and after. It leaves room below maxUnpacked and
+// bbolt.MaxValueSize for what is stored with the value.
+const maxPacked = maxUnpacked - 1<<20
+
+// errTooLarge is the error of a value that could not be stored, or read back.
+var errTooLarge = fmt.Errorf("%w: with what has changed it takes more than the store can hold: add a LIMIT to the query, or "+
+	"divide it into several", scheduler.ErrTooLarge)
 
 func newPacker() (*packer, error) {
 	// The window comes first: without one, the level halves the blocks, and a piece is then
@@ -37,7 +47,7 @@ func newPacker() (*packer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &packer{enc: enc, dec: dec}, nil
+	return &packer{enc: enc, dec: dec, most: maxPacked}, nil
 }
 
 func (p *packer) close() {
@@ -60,20 +70,23 @@ const (
 const pieceSize = 1 << 17
 
 // pack appends the output of from to dst in the shorter form. It calls stop, unless
-// nil, before each piece and returns its first error.
+// nil, before each piece and returns its first error. A value that is too large is errTooLarge.
 func (p *packer) pack(dst []byte, stop func() error, from io.WriterTo) ([]byte, error) {
 	w, ok := p.writers.Get().(*packWriter)
 	if !ok {
 		w = &packWriter{enc: p.enc}
 	}
 	defer p.writers.Put(w)
-	w.stop, w.size, w.frames, w.raw = stop, 0, w.frames[:0], nil
+	w.most, w.stop, w.size, w.frames, w.raw = p.most, stop, 0, w.frames[:0], nil
 	if _, err := from.WriteTo(w); err != nil {
 		return nil, err
 	}
 	dst = binary.AppendUvarint(dst, uint64(w.size))
 	if len(w.raw) == w.size {
 		return append(append(dst, formRaw), w.raw...), nil
+	}
+	if int64(len(w.frames)) > p.most {
+		return nil, errTooLarge
 	}
 	dst = slices.Grow(dst, 1+len(w.frames))
 	return append(append(dst, formZstd), w.frames...), nil
@@ -82,6 +95,7 @@ func (p *packer) pack(dst []byte, stop func() error, from io.WriterTo) ([]byte, 
 // A packWriter is a value while it is packed.
 type packWriter struct {
 	enc    *zstd.Encoder
+	most   int64
 	stop   func() error
 	size   int
 	frames []byte
@@ -90,6 +104,9 @@ type packWriter struct {
 
 // Write compresses b, in pieces if it is long.
 func (w *packWriter) Write(b []byte) (int, error) {
+	if int64(w.size)+int64(len(b)) > w.most {
+		return 0, errTooLarge
+	}
 	for piece := range slices.Chunk(b, pieceSize) {
 		if w.stop != nil {
 			if err := w.stop(); err != nil {
