@@ -29,6 +29,10 @@ const (
 
 const linkFormat = "application/link-format"
 
+// newestState is the moment of the newest state. It is later than the time of any state, as the clock may have been ahead
+// when the state was found.
+var newestState = registry.Moment{Time: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
+
 // A pastCall asks for a past state.
 type pastCall struct {
 	moment registry.Moment
@@ -202,7 +206,7 @@ func (c resultAPI) timeMap(q registry.Query) error {
 	if c.params.err != nil {
 		return c.params.err
 	}
-	last, err := c.History.Place(q.ID, registry.Moment{Time: c.Now().Add(clockError)})
+	last, err := c.History.Place(q.ID, newestState)
 	if err != nil {
 		return err
 	}
@@ -275,7 +279,7 @@ func (c changeAPI) diff(q registry.Query) error {
 
 // moment finds the state that a parameter names; the newest one if to is absent.
 func (c changeAPI) moment(query, name string) (registry.Place, error) {
-	m := registry.Moment{Time: c.Now().Add(clockError)}
+	m := newestState
 	s := c.params.Get(name)
 	if s == "" && name == "from" {
 		return registry.Place{}, malformed("?from", "from is missing: a change's number, a position (epoch:number), or a time")

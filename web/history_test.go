@@ -270,6 +270,22 @@ func TestNetChange(t *testing.T) {
 	w.get(at+"?from=1").problem(410, "gap")
 }
 
+// The newest state is found although the clock was ahead when it, or every state, came.
+func TestNewestStateOfClockAhead(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText)
+	w.past(id)
+	for _, back := range []time.Duration{3 * time.Minute, -time.Hour} {
+		w.m.now = morning.Add(back)
+		if a := w.get("/v1/queries/" + id + "/changes/diff?from=1").status(200); a.Header.Get("ETag") != `"Zq81.1-5.diff"` {
+			t.Errorf("%s: %v", back, a.Header)
+		}
+		if a := w.get("/v1/queries/" + id + "/timemap").status(200); !strings.Contains(string(a.body), "seq=Zq81%3A5>; rel=\"last") {
+			t.Errorf("%s: %s", back, a.body)
+		}
+	}
+}
+
 // states5 names a state of world.past by a time for every second one.
 func states5(i int) string {
 	if i%2 == 0 {
