@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/store"
 )
 
@@ -199,6 +200,41 @@ func (r Line) readmit(db *store.DB) (registry.Query, error) {
 	return q, nil
 }
 
+// checkHolders refuses a query without a holder, and one to which a caller gives the name of another of its queries.
+func checkHolders(db *store.DB, q *registry.Query) error {
+	if _, err := db.Queries.Query(q.ID); err == nil {
+		return errThere
+	} else if !errors.Is(err, registry.ErrNotFound) {
+		return err
+	}
+	if len(q.Holders) == 0 {
+		return fmt.Errorf("%w: query %s: it has no holder", errLine, q.ID)
+	}
+	for _, h := range q.Holders {
+		taken, err := db.Queries.FindName(h.Caller, h.Name, false, 1)
+		if err != nil {
+			return err
+		}
+		if len(taken) > 0 {
+			return fmt.Errorf("%w: query %s: %s calls %s %q: choose another name", errLine, q.ID, h.Caller, taken[0].ID, h.Name)
+		}
+	}
+	return nil
+}
+
+// checkProfile refuses a profile without an id, items, or an endpoint that is stored.
+func checkProfile(db *store.DB, p *registry.Profile) error {
+	switch _, err := db.Endpoints.Endpoint(p.Endpoint); {
+	case errors.Is(err, registry.ErrNotFound):
+		return fmt.Errorf("%w: profile %s: there is no endpoint %s, add it first", errLine, p.ID, p.Endpoint)
+	case err != nil:
+		return err
+	case p.ID == "" || len(p.Items) == 0:
+		return fmt.Errorf("%w: profile %s: it needs an id and items", errLine, p.ID)
+	}
+	return nil
+}
+
 // addRule stores a rule without a state, so that it is evaluated as a new one.
 func (r Line) addRule(db *store.DB, names map[string]bool) error {
 	x := *r.Rule
@@ -228,7 +264,11 @@ func (r Line) addRule(db *store.DB, names map[string]bool) error {
 func (r Line) store(db *store.DB) error {
 	switch {
 	case r.Endpoint != nil:
-		return addNew(db.Endpoints.EditEndpoint, r.Endpoint.Name, registry.Configured{Endpoint: *r.Endpoint})
+		e := r.Endpoint.WithDefaults()
+		if err := registry.CheckEndpoint(e, scheduler.Validate); err != nil {
+			return fmt.Errorf("endpoint %s: %w", e.Name, err)
+		}
+		return addNew(db.Endpoints.EditEndpoint, e.Name, registry.Configured{Endpoint: e})
 	case r.Token != nil:
 		if err := registry.CheckTokenName(r.Token.Name); err != nil {
 			return fmt.Errorf("%w: %w", errLine, err)
@@ -239,8 +279,14 @@ func (r Line) store(db *store.DB) error {
 		if err != nil {
 			return err
 		}
+		if err := checkHolders(db, &fresh); err != nil {
+			return err
+		}
 		return addNew(db.Queries.EditQuery, fresh.ID, fresh)
 	case r.Profile != nil:
+		if err := checkProfile(db, r.Profile); err != nil {
+			return err
+		}
 		return addNew(func(id string, do func(p *registry.Profile, found bool) error) (registry.Profile, error) {
 			return db.Profiles.EditProfile(id, registry.Bounds{}, do)
 		}, r.Profile.ID, *r.Profile)

@@ -100,6 +100,87 @@ func TestImportAnalyses(t *testing.T) {
 	}
 }
 
+// What registering would refuse is refused, and nothing counts as added that is not stored.
+func TestImportRefuses(t *testing.T) {
+	db, err := store.Open(t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	city := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/"}.WithDefaults()
+	query := func(text, name string, callers ...string) *registry.Query {
+		t.Helper()
+		reg, err := registry.Open(registry.Config{Queries: db.Queries, Endpoints: db.Endpoints})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := reg.Analyse(registry.Registration{Endpoint: "city", Text: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range callers {
+			q.Holders = append(q.Holders, registry.Holder{Caller: c, Name: name})
+		}
+		return &q
+	}
+	profile := func(id, endpoint string, items ...registry.Item) *registry.Profile {
+		return &registry.Profile{ID: id, Endpoint: endpoint, Owner: "a", Items: items}
+	}
+	item := registry.Item{Query: "q_x", When: registry.When{Changed: "q_x"}}
+	endpoint := func(edit func(e *registry.Endpoint)) *registry.Endpoint {
+		e := city
+		e.Name = "other"
+		edit(&e)
+		return &e
+	}
+	add := func(l Line) (Counts, string) {
+		t.Helper()
+		b, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		n, err := Import(db, strings.NewReader(string(b)), &said)
+		if err != nil {
+			t.Fatalf("%s: %v", b, err)
+		}
+		return n, said.String()
+	}
+	if n, said := add(Line{Endpoint: &city}); n.Added != 1 {
+		t.Fatal(n, said)
+	}
+	if n, said := add(Line{Query: query("ASK {}", "mine", "a", "b")}); n.Added != 1 {
+		t.Fatal(n, said)
+	}
+	for _, x := range []struct {
+		line Line
+		want Counts
+		says string
+	}{
+		{Line{Endpoint: endpoint(func(e *registry.Endpoint) { e.Slot = "now and then" })}, Counts{Refused: 1}, "endpoint other: "},
+		{Line{Endpoint: endpoint(func(e *registry.Endpoint) { e.Policy = "none" })}, Counts{Refused: 1}, "endpoint other: "},
+		{Line{Endpoint: endpoint(func(e *registry.Endpoint) { e.URL = "" })}, Counts{Refused: 1}, "endpoint other: "},
+		{Line{Query: query("ASK { ?s ?p ?o }", "")}, Counts{Refused: 1}, "no holder"},
+		{Line{Query: query("ASK { ?s ?p ?o }", "mine", "c", "b")}, Counts{Refused: 1}, `b calls q_`},
+		{Line{Query: query("ASK {}", "mine", "a", "b")}, Counts{There: 1}, ""},
+		{Line{Query: query("ASK { ?s ?p ?o }", "mine", "c")}, Counts{Added: 1}, ""},
+		{Line{Profile: profile("p_x", "nowhere", item)}, Counts{Refused: 1}, "no endpoint nowhere"},
+		{Line{Profile: profile("p_x", "city")}, Counts{Refused: 1}, "items"},
+		{Line{Profile: profile("", "city", item)}, Counts{Refused: 1}, "an id"},
+		{Line{Profile: profile("p_x", "city", item)}, Counts{Added: 1}, ""},
+	} {
+		if n, said := add(x.line); n != x.want || !strings.Contains(said, x.says) {
+			t.Errorf("%+v, want %+v and %q: %s", n, x.want, x.says, said)
+		}
+	}
+	if list, err := db.Endpoints.Endpoints(); err != nil || len(list) != 1 {
+		t.Errorf("%d endpoints, %v", len(list), err)
+	}
+	if err := db.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // An export says how often each query was executed and had changed, and an import keeps it.
 func TestLearnt(t *testing.T) {
 	db, err := store.Open(t.TempDir(), store.Options{})
