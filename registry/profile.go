@@ -119,6 +119,16 @@ type Round struct {
 	Reason    string     `json:"reason,omitempty"` // why it expired, for people
 	// Position counts the profile's captures. The ledger sets it.
 	Position Position `json:"position,omitzero"`
+	// ProfileCreatedAt tells the ledger the profile from others of the same id. The ledger does not keep it.
+	ProfileCreatedAt time.Time `json:"profile_created_at,omitzero"`
+}
+
+// IsOf reports whether a round that a loop has recorded is of p and not of an earlier profile of the same id.
+func (r *Round) IsOf(p *Profile) bool {
+	if r.ProfileCreatedAt.IsZero() {
+		return !r.OpenedAt.Before(p.CreatedAt)
+	}
+	return r.ProfileCreatedAt.Equal(p.CreatedAt) // the clock may have been ahead when the profile was made
 }
 
 // A Cause is a change that opened a round or one of its intervals.

@@ -197,7 +197,7 @@ func revisionOf(stored []byte) revision {
 // kind that it does not know, and continues there after its update.
 const (
 	kindBegin        byte = 'B'
-	kindBatch        byte = 'R'
+	kindBatch        byte = 'b'
 	kindQueries      byte = 'Q'
 	kindEndpoint     byte = 'e'
 	kindProfile      byte = 'P'

@@ -107,6 +107,9 @@ func (c *cluster) batch(d *DB, endpoint, query, profile string, n int) {
 	o.Edits = []registry.DataEdit{full[registry.DataEdit](n)}
 	round := full[registry.Round](n)
 	round.Profile, round.Number, round.State = profile, uint64(n), registry.RoundCaptured
+	made, err := d.Profiles.Profile(profile)
+	c.must(err)
+	round.ProfileCreatedAt = made.CreatedAt
 	for i := range round.Intervals {
 		round.Intervals[i].Query = query
 	}

@@ -51,9 +51,10 @@ func (w *roundWriter) round(r registry.Round) error {
 	if err != nil {
 		return err
 	}
-	if n.space != w.space || r.Number == 0 || r.OpenedAt.Before(n.CreatedAt) {
+	if n.space != w.space || r.Number == 0 || !r.IsOf(&n.Profile) {
 		return nil // it belongs to an earlier profile of the same id
 	}
+	r.ProfileCreatedAt = time.Time{}
 	p, err := findProgress(w.tx, n.ID)
 	if err != nil {
 		return err

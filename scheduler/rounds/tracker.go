@@ -113,7 +113,7 @@ func (t *Tracker) Drain() (u Updates) {
 	for _, r := range t.dirty {
 		r.dirty = false
 		x := r.Round
-		x.Intervals = slices.Clone(x.Intervals)
+		x.Intervals, x.ProfileCreatedAt = slices.Clone(x.Intervals), r.profile.CreatedAt
 		u.Rounds = append(u.Rounds, x)
 		if r.State != registry.RoundOpen && (len(u.Ended) == 0 || u.Ended[len(u.Ended)-1] != r.Profile) {
 			u.Ended = append(u.Ended, r.Profile)

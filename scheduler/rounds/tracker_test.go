@@ -118,14 +118,15 @@ func TestRoundIsCaptured(t *testing.T) {
 func TestRoundExpires(t *testing.T) {
 	tracker := rounds.New(found{})
 	every := registry.When{Every: slots(4), Slack: slots(1)}
-	load(tracker, registry.Profile{ID: "p", Items: []registry.Item{{Query: "q_a", When: every}}})
+	made := noon.Add(24 * time.Hour) // by a clock that was ahead
+	load(tracker, registry.Profile{ID: "p", CreatedAt: made, Items: []registry.Item{{Query: "q_a", When: every}}})
 	for slot := uint64(4); slot <= 6; slot++ {
 		begin(tracker, slot)
 		tracker.EndSlot(noon.Add(time.Hour), func(string) string { return fmt.Sprint("missed in slot ", slot) })
 	}
 	u := tracker.Drain()
 	if len(u.Rounds) != 1 || u.Rounds[0].State != registry.RoundExpired || u.Rounds[0].Reason != "q_a: missed in slot 5" ||
-		u.Rounds[0].EndedSlot != 6 {
+		u.Rounds[0].EndedSlot != 6 || !u.Rounds[0].ProfileCreatedAt.Equal(made) {
 		t.Errorf("%+v", u.Rounds)
 	}
 }

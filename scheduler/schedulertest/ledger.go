@@ -58,6 +58,7 @@ func TestLedger(t *testing.T, open func(t *testing.T) (scheduler.Ledger, Seeder)
 		"rounds":           testRounds,
 		"expectations":     testExpectations,
 		"rounds of others": testForeignRounds,
+		"clock ahead":      testRoundsOfClockAhead,
 		"models":           testModels,
 	} {
 		t.Run(name, func(t *testing.T) {

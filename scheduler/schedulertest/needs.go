@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler/rounds"
@@ -71,9 +72,10 @@ func (m *Memory) wants(endpoint string) (list []rounds.ProfileState) {
 // round records one round.
 func (m *Memory) round(r registry.Round, slot uint64) {
 	n := m.needs[r.Profile]
-	if n == nil || r.OpenedAt.Before(n.Profile.CreatedAt) {
+	if n == nil || !r.IsOf(&n.Profile) {
 		return
 	}
+	r.ProfileCreatedAt = time.Time{}
 	at := slices.IndexFunc(n.Open, func(x registry.Round) bool { return x.Number == r.Number })
 	if at < 0 && r.Number <= n.Rounds {
 		return

@@ -156,6 +156,34 @@ func testForeignRounds(t *testing.T, b *bench) {
 	}
 }
 
+// testRoundsOfClockAhead checks that the ledger tells a profile from an earlier one of the same id by when each was
+// made, however far the clock was ahead then.
+func testRoundsOfClockAhead(t *testing.T, b *bench) {
+	q := b.register(alpha, "a")
+	p := PairProfile("p_1", q, q)
+	earlier := opened(p, 1, 2)
+	earlier.ProfileCreatedAt = p.CreatedAt.Add(-time.Hour)
+	p.CreatedAt = start.Add(24 * time.Hour)
+	b.want(p)
+	r := opened(p, 1, 2)
+	r.ProfileCreatedAt = p.CreatedAt
+	b.record(alpha, scheduler.Batch{Rounds: []registry.Round{r}})
+	n := b.since(alpha, 0).Profiles
+	if len(n) != 1 || n[0].Rounds != 1 || len(n[0].Open) != 1 || !n[0].Open[0].ProfileCreatedAt.IsZero() {
+		t.Fatalf("a round that opened: %+v", n)
+	}
+	earlier.State = registry.RoundExpired
+	b.record(alpha, scheduler.Batch{Rounds: []registry.Round{earlier}})
+	if n := b.since(alpha, 0).Profiles; len(n) != 1 || len(n[0].Open) != 1 {
+		t.Errorf("the end of one of an earlier profile: %+v", n)
+	}
+	r.State = registry.RoundExpired
+	b.record(alpha, scheduler.Batch{Rounds: []registry.Round{r}})
+	if list := b.ends(p.ID); len(list) != 1 || len(b.since(alpha, 0).Profiles[0].Open) != 0 {
+		t.Errorf("the end of the round: %+v", list)
+	}
+}
+
 // testModels checks that models are loaded with the profiles that predict their
 // queries, and removed with the queries.
 func testModels(t *testing.T, b *bench) {
