@@ -137,11 +137,11 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 	e.mu.Lock()
 	host := x.host
 	e.mu.Unlock()
-	if !e.opts.Owns(host) { // another node has taken over while the call was decided on
+	if !e.opts.Owns(host) { // another node may have taken over while the call was decided on
 		if c.Release != nil {
 			c.Release()
 		}
-		return outcome{}
+		return outcome{hold: e.lapsed(host)}
 	}
 	r := c.Send(ctx, e.client)
 	if c.Release != nil {

@@ -72,9 +72,11 @@ type Options struct {
 	// accepts no writes. No callback is called then, because its reply could not be
 	// recorded.
 	Writable func() error
-	// Owns reports whether this process calls the callbacks of a host. Recheck
-	// must be called after it has become true for one.
+	// Owns reports whether this process may call the callbacks of a host now.
 	Owns func(host string) bool
+	// Holds reports whether Owns is true, or may become true again soon. Recheck must be called
+	// after it has become true for a host. If it is nil, Owns is used.
+	Holds func(host string) bool
 }
 
 // Limits bound concurrent requests and their rate. Zero fields get the default.
@@ -108,6 +110,9 @@ func (o *Options) fill() {
 	t.Total = cmp.Or(t.Total, 30*time.Second)
 	t.Slow = cmp.Or(t.Slow, 2*time.Second)
 	o.Schedule.fill()
+	if o.Holds == nil {
+		o.Holds = o.Owns
+	}
 }
 
 // An Engine calls callbacks. Its methods may be called concurrently.
@@ -357,7 +362,7 @@ type host struct {
 	took    time.Time // the last call that was accepted
 }
 
-// Recheck looks at all subscriptions again, because Owns may have become true.
+// Recheck looks at all subscriptions again, because Holds may have become true.
 func (e *turns) Recheck() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

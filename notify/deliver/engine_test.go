@@ -163,6 +163,39 @@ func TestHostIsTakenOver(t *testing.T) {
 	until(t, "the call", func() bool { return calls.Load() == 1 })
 }
 
+// What becomes due while the lease of a host has lapsed for a moment is called once the lease is valid again.
+func TestLeaseLapsesForAMoment(t *testing.T) {
+	var calls atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
+	defer web.Close()
+	for _, during := range []string{"queue", "decision"} {
+		t.Run(during, func(t *testing.T) {
+			calls.Store(0)
+			var lapsed, seen atomic.Bool
+			e := newTestEngine(t, func(o *Options) {
+				o.Holds = func(string) bool { return true }
+				o.Owns = func(string) bool {
+					seen.Store(seen.Load() || lapsed.Load())
+					return !lapsed.Load()
+				}
+				o.Targets = map[registry.Way]Target{"count": counter{mark: func(string) {
+					if during == "decision" && !seen.Load() {
+						lapsed.Store(true)
+					}
+				}}}
+				lapsed.Store(during == "queue")
+			}, pendingCalls("a", web.URL, 1))
+			until(t, "a look at the lease", seen.Load)
+			until(t, "the end of the step", func() bool { return e.Stats().Running == 0 })
+			if n := calls.Load(); n != 0 {
+				t.Fatalf("%d calls without a valid lease", n)
+			}
+			lapsed.Store(false)
+			until(t, "the call", func() bool { return calls.Load() == 1 })
+		})
+	}
+}
+
 // A holding target waits for a time of its engine's clock, as digests do, and counts how often it is asked.
 type holding struct {
 	until time.Time

@@ -114,7 +114,7 @@ func (e *turns) forget(x *subscriber) {
 // hold.
 func (e *turns) enqueue(x *subscriber) {
 	switch {
-	case x.gone || x.state == queued || !e.opts.Owns(x.host):
+	case x.gone || x.state == queued || !e.opts.Holds(x.host):
 	case x.state == running:
 		x.again = true
 	case x.hold.After(e.opts.Now()):
@@ -214,6 +214,10 @@ func (e *turns) launch(ctx context.Context, x *subscriber, in int) {
 	}
 	if !e.opts.Owns(x.host) {
 		x.state = idle
+		if hold := e.lapsed(x.host); !hold.IsZero() {
+			x.hold = hold
+			e.schedule(x, hold)
+		}
 		return
 	}
 	h := e.hosts[x.host]
@@ -240,6 +244,17 @@ func (e *turns) launch(ctx context.Context, x *subscriber, in int) {
 		v := e.serve(ctx, x, probe)
 		e.finish(x, release, v)
 	}()
+}
+
+// lapsedPause is the time between two looks at a host whose callbacks may not be called for the moment.
+const lapsedPause = time.Second
+
+// lapsed returns when to look again at a host that this process does not own now, zero if it does not hold it.
+func (e *turns) lapsed(host string) time.Time {
+	if !e.opts.Holds(host) {
+		return time.Time{}
+	}
+	return e.opts.Now().Add(lapsedPause)
 }
 
 // finish releases the places and schedules the subscriber's next turn.

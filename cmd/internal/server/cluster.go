@@ -209,6 +209,10 @@ func (m *member) callsHost(host string) bool {
 	return holds
 }
 
+// holdsHost reports whether this node has the lease to call the callbacks of a host, though that may have lapsed
+// for the moment.
+func (m *member) holdsHost(host string) bool { return m.Held(deliveryLease(host)) != nil }
+
 // deliveryLease is the key of the lease of the node that calls the callbacks of a host.
 func deliveryLease(host string) string {
 	h := fnv.New32a()

@@ -47,8 +47,9 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 		return nil, err
 	}
 	owns, nodes := func(string) bool { return true }, func() []string { return nil }
+	holds := owns
 	if s.member != nil {
-		owns, nodes = s.member.callsHost, s.member.publicURLs
+		owns, holds, nodes = s.member.callsHost, s.member.holdsHost, s.member.publicURLs
 	}
 	sub := websub.New(websub.Options{
 		Log: s.Store.History, Contents: &deliver.Contents{Read: reader(topics)}, Find: topics.Find, Caller: s.gate.Named,
@@ -68,7 +69,7 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 		Mail: mail, Names: c.Labels.Begin, Now: s.clock.Now, PushKey: s.pushKey,
 	})
 	engine, err := deliver.New(deliver.Options{
-		Owns: owns, Now: s.clock.Now,
+		Owns: owns, Holds: holds, Now: s.clock.Now,
 		Store: s.Store.Subscriptions, Waker: s.Waker, Guard: guard, UserAgent: userAgent(s.conf.Contact), Logger: s.log,
 		Writable: s.Store.Writable,
 		Targets: map[registry.Way]deliver.Target{registry.WebSub: sub, registry.Webhook: hooks, registry.People: told,
