@@ -226,7 +226,7 @@ func proofKey(space uint64) []byte { return append(key8(space), "proof"...) }
 // A feedEdit records the state of a feed, and which queries its events reached. It is a command.
 type feedEdit struct {
 	Feed    string
-	Token   uint64         `json:",omitempty"` // of the feed's lease, 0 without a cluster
+	Token   uint64         `json:",omitempty"` // of the feed's lease, 0 without a cluster and for what the feed was told
 	State   *proof.Feed    `json:",omitempty"` // nil: unchanged
 	Kept    bool           `json:",omitempty"` // the cursor is as it was
 	Touched []touchedQuery `json:",omitempty"`
@@ -241,8 +241,14 @@ func (e *feedEdit) kind() byte { return kindFeed }
 
 func (e *feedEdit) frees() bool { return false }
 
-// Resume refuses what was read under a lease that has ended.
-func (e *feedEdit) Resume(tx *bbolt.Tx) error { return fence(tx, FeedLease(e.Feed), e.Token) }
+// Resume refuses what was read under a lease that has ended. What a feed was told needs no lease, but there may be one
+// from when a node did not know that the feed is of this kind.
+func (e *feedEdit) Resume(tx *bbolt.Tx) error {
+	if e.Token == 0 {
+		return nil
+	}
+	return fence(tx, FeedLease(e.Feed), e.Token)
+}
 
 func (e *feedEdit) Apply(tx *bbolt.Tx) error {
 	if len(e.Touched) > 0 {

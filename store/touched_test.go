@@ -178,3 +178,20 @@ func TestCursorIsWrittenOnce(t *testing.T) {
 	cursor("two", false)
 	cursor("", true)
 }
+
+// What a feed was told is recorded without a lease, also if a node once had one of the feed. What was read needs it.
+func TestToldDespiteLease(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	d, n := c.stores[0], member("a", "s1")
+	c.must(d.Leases.Join(n))
+	granted, err := d.Leases.Take(n, []Claim{{Key: FeedLease("wd")}})
+	if c.must(err); len(granted) != 1 {
+		t.Fatal(granted)
+	}
+	b := scheduler.FeedBatch{Feed: "wd", State: proof.Feed{Events: 1}}
+	c.must(d.Ledger.RecordFeed(b))
+	c.must(d.Ledger.Under(granted[0].Token).RecordFeed(b))
+	if err := d.Ledger.Under(granted[0].Token + 1).RecordFeed(b); !errors.Is(err, scheduler.ErrFenced) {
+		t.Errorf("under another token: %v", err)
+	}
+}

@@ -180,7 +180,8 @@ func (m *member) agree() error {
 	return err
 }
 
-// keys returns the keys of all leases of the cluster. feeds are those in force.
+// keys returns the keys of all leases of the cluster. feeds are those in force: a node has no lease of a feed that its
+// file does not define yet, because it cannot read that and does not know whether it is to be read.
 func (m *member) keys(feeds []feed.Definition) ([]string, error) {
 	all, err := m.store.Endpoints.Endpoints()
 	list := []string{journalLease, store.AlertsLease}
@@ -189,8 +190,8 @@ func (m *member) keys(feeds []feed.Definition) ([]string, error) {
 	}
 	for _, e := range all {
 		list = append(list, store.EndpointLease(e.Name))
-		sent := slices.ContainsFunc(feeds, func(d feed.Definition) bool { return d.Name == e.Feed && d.Kind == feed.Deltas })
-		if key := store.FeedLease(e.Feed); e.Feed != "" && !sent && !slices.Contains(list, key) {
+		read := slices.ContainsFunc(feeds, func(d feed.Definition) bool { return d.Name == e.Feed && d.Kind != feed.Deltas })
+		if key := store.FeedLease(e.Feed); read && !slices.Contains(list, key) {
 			list = append(list, key)
 		}
 	}

@@ -30,6 +30,9 @@ func TestFeedsThatAreNotRead(t *testing.T) {
 	if err != nil || !slices.Contains(keys, store.FeedLease("files")) || slices.Contains(keys, store.FeedLease("sent")) {
 		t.Error(keys, err)
 	}
+	if keys, err := n.member.keys(nil); err != nil || slices.Contains(keys, store.FeedLease("files")) {
+		t.Error("a lease of a feed that is not known here: ", keys, err)
+	}
 	await(t, "the feed fails", func() error {
 		f, _, err := n.Store.Ledger.Feed("files")
 		if err == nil && f.Failing == "" {
