@@ -71,6 +71,8 @@ type Server struct {
 	counting   sync.Mutex                    // of deltas, held while they are recorded
 	told       map[string]*follow.Follower   // feeds of the kind deltas, by name; counting guards it
 	inForce    atomic.Pointer[config.Config] // what the page of settings shows
+	applying   sync.Mutex                    // of a file, held while it is applied
+	unapplied  *config.Config                // whose endpoints are not in force yet, nil for none; applying guards it
 	behind     bool                          // something did not end in time and may use the store still
 
 	WhenReady    func(context.Context) // called once it is ready; the context ends with the slots
@@ -209,23 +211,10 @@ func (s *Server) assemble() error {
 	if s.Registry, err = registry.Open(conf); err != nil {
 		return err
 	}
-	if err := s.Registry.ApplyFile(s.conf.Endpoints, s.conf.Sources.OfEndpoint); noRoom(err) {
-		s.log.Warn("what the configuration file changed of its endpoints is not in force: SIGHUP applies it once there is room on the disk")
-	} else if err != nil {
-		return cli.WithCode(cli.ExitUsage, err)
-	}
-	if name := s.conf.DefaultEndpoint; name != "" {
-		if _, err := s.Store.Endpoints.Endpoint(name); err != nil {
-			return unknownDefault(name)
-		}
+	if err := s.applyFile(s.conf); err != nil {
+		return err
 	}
 	return s.fleet.syncAll()
-}
-
-// noRoom reports whether an edit was refused because the disk is full, or nearly.
-func noRoom(err error) bool {
-	p, ok := errors.AsType[*registry.Problem](err)
-	return errors.Is(err, registry.ErrReadOnly) || ok && p.Kind == registry.KindStorageFull
 }
 
 // wake notifies the followers of committed changes.
@@ -507,6 +496,7 @@ func (s *Server) Run(ctx context.Context) error {
 		go func() { failed <- s.member.Run(slots) }()
 	}
 	go s.sweep(slots)
+	go s.applyLater(slots)
 	go s.pages.Watch(slots)
 	go s.becomeReady(slots, readyLimit)
 	var err error
@@ -675,12 +665,15 @@ func (s *Server) Reload(c *config.Config) error {
 	if err := s.fleet.checkFeeds(c); err != nil {
 		return err
 	}
+	s.applying.Lock()
+	defer s.applying.Unlock()
 	feeds := s.fleet.feeds.Load().all
 	s.fleet.setFeeds(c.AllFeeds()) // endpoints of the file may name them
 	if err := s.Registry.ApplyFile(c.Endpoints, c.Sources.OfEndpoint); err != nil {
 		s.fleet.setFeeds(feeds)
 		return err
 	}
+	s.unapplied = nil
 	if renewed {
 		s.cert.Store(cert)
 	}
