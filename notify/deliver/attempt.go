@@ -163,6 +163,9 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 	}
 	after, err := e.record(ctx, x.id, existing(func(s *registry.Subscription) error {
 		if !c.Since.IsZero() {
+			if !r.OK() && r.Settled == 0 && !sameTime(s.LastAttempt, was.LastAttempt) {
+				return errLate
+			}
 			r.Verdict, r.Expired = e.opts.Schedule.judge(s, c, r), r.At.Add(-e.opts.Schedule.Patience)
 		}
 		if c.Done != nil {
@@ -178,6 +181,7 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
 		v.gone = true
+	case errors.Is(err, errLate): // what is to be done now is decided again
 	case err != nil:
 		e.postpone(ctx, x, err)
 		v.hold = e.opts.Now().Add(5 * time.Second)
@@ -190,6 +194,11 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 	}
 	return v
 }
+
+// errLate is the error of an edit that would record a failure after another node has taken over and made an attempt.
+var errLate = errors.New("another node has called the callback meanwhile")
+
+func sameTime(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
 
 // count counts what an edit has changed, and the attempt that led to it, nil for none.
 func (e *Engine) count(r *Reply, before, after *registry.Subscription) {

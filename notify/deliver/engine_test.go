@@ -196,6 +196,33 @@ func TestLeaseLapsesForAMoment(t *testing.T) {
 	}
 }
 
+// A failure that comes after another node has taken over and delivered says nothing about the callback.
+func TestLateFailureAfterTakeover(t *testing.T) {
+	called, answer := make(chan struct{}), make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(called)
+		<-answer
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	defer web.Close()
+	e := newTestEngine(t, nil, pendingCalls("a", web.URL, 1))
+	<-called
+	at := time.Now()
+	_, err := e.store.EditSubscription("a", func(s *registry.Subscription, _ bool) error { // as the other node does
+		Delivered(s, Reply{At: at}, false)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(answer)
+	until(t, "the end of the call", func() bool { n := e.Stats(); return n.Failed == 1 && n.Running+n.Queued == 0 })
+	s, err := e.store.Subscription("a")
+	if err != nil || s.Failures != 0 || s.NextTry != nil || s.LastError != "" || !s.LastAttempt.Equal(at) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 // A holding target waits for a time of its engine's clock, as digests do, and counts how often it is asked.
 type holding struct {
 	until time.Time
