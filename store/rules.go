@@ -75,16 +75,23 @@ func stateKey(rule, what, which string) []byte { return []byte(rule + what + whi
 
 // Rule returns one rule with its state. It wraps registry.ErrNotFound.
 func (d *RuleStore) Rule(id string) (registry.StoredRule, error) {
-	return newest(d.boltFile, func(tx *bbolt.Tx) (r registry.StoredRule, err error) {
-		var v []byte
-		if id != "" {
-			v = tx.Bucket(bRules).Get([]byte(id))
-		}
-		if v == nil {
-			return r, fmt.Errorf("rule %s: %w", id, registry.ErrNotFound)
-		}
-		return parseRule([]byte(id), v, tx.Bucket(bRuleStates))
-	})
+	return newest(d.boltFile, func(tx *bbolt.Tx) (registry.StoredRule, error) { return findRule(tx, id) })
+}
+
+// Applied is like Rule, of what this node knows. It does not ask the other nodes of a cluster about a rule that is not there.
+func (d *RuleStore) Applied(id string) (registry.StoredRule, error) {
+	return fetch(d.boltFile, func(tx *bbolt.Tx) (registry.StoredRule, error) { return findRule(tx, id) })
+}
+
+func findRule(tx *bbolt.Tx, id string) (r registry.StoredRule, err error) {
+	var v []byte
+	if id != "" {
+		v = tx.Bucket(bRules).Get([]byte(id))
+	}
+	if v == nil {
+		return r, fmt.Errorf("rule %s: %w", id, registry.ErrNotFound)
+	}
+	return parseRule([]byte(id), v, tx.Bucket(bRuleStates))
 }
 
 // EditRules makes all changes of an edit in one transaction, and numbers its messages. It returns

@@ -3,6 +3,8 @@
 package alert_test
 
 import (
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -36,5 +38,49 @@ func TestReceiversWithoutSubscriptions(t *testing.T) {
 	}
 	if n := commands.Load() - before; n != 0 {
 		t.Errorf("%d commands were appended to the journal", n)
+	}
+}
+
+// A node that is cut off after it has applied edits of rules takes note of all of them. It does not wait for other nodes
+// to say that a rule is gone, and a rule whose query is gone is not broken by the outage.
+func TestRulesOfOthersWhileCutOff(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	r.dir, r.journal = t.TempDir(), memory.New("test")
+	var cut, other atomic.Bool
+	outage := errors.New("the journal does not answer")
+	r.refuse = func([]byte) error {
+		if cut.Load() {
+			return outage
+		}
+		return nil
+	}
+	r.options.Lease = func() (uint64, bool) { return 0, !other.Load() }
+	query := r.options.Query
+	r.options.Query = func(id string) (registry.Query, error) {
+		if cut.Load() { // as the store about one that is gone
+			return registry.Query{}, fmt.Errorf("%w: %w", registry.ErrReadOnly, outage)
+		}
+		return query(id)
+	}
+	r.start()
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, "a=5")
+	gone := r.create(registry.RuleSettings{Name: "gone", Query: q, When: "?value > 10"})
+	kept := r.create(registry.RuleSettings{Name: "kept", Query: q, When: "?value > 10"})
+	other.Store(true)
+	if err := r.db.Rules.EditRules(&registry.RuleEdit{Remove: []string{gone.ID}}); err != nil {
+		t.Fatal(err)
+	}
+	cut.Store(true)
+	if err := r.Refresh([]string{gone.ID, kept.ID}); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Rule(app, gone.ID); !errors.Is(err, registry.ErrNotFound) {
+		t.Errorf("a rule that was removed: %v", err)
+	}
+	cut.Store(false)
+	if v := r.rule(kept.ID); v.Reason != "" {
+		t.Errorf("the outage has broken a rule: %s", v.Reason)
 	}
 }

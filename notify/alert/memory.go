@@ -64,7 +64,7 @@ func (e *Engine) Refresh(ids []string) error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
 	for _, id := range ids {
-		r, err := e.opts.Store.Rule(id)
+		r, err := e.opts.Store.Applied(id)
 		var x *entry
 		if err == nil {
 			x = e.opts.load(r)
@@ -87,7 +87,7 @@ func (o *Options) load(r registry.StoredRule) *entry {
 	if err == nil {
 		form = q.Form
 	}
-	if err == nil || errors.Is(err, registry.ErrNotFound) {
+	if err == nil || errors.Is(err, registry.ErrNotFound) || errors.Is(err, registry.ErrReadOnly) { // cut off, and it is not here
 		x.program, err = compileStored(&x.RuleSettings, form, o.Rows)
 	}
 	if err != nil {

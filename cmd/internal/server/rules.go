@@ -68,7 +68,7 @@ func (s ruleSet) ask(ctx context.Context, c registry.Caller, method, path string
 				"the newest state: " + lookFirst)
 		}
 	}
-	if err := s.Refresh([]string{x.ID}); err != nil {
+	if err := s.refresh(x.ID); err != nil {
 		return registry.ListedRule{}, err
 	}
 	r, err := s.Engine.Rule(c, x.ID)
@@ -135,8 +135,16 @@ func (s ruleSet) Rule(c registry.Caller, ref string) (registry.ListedRule, error
 	if r, err = s.Engine.Rule(c, ref); !errors.Is(err, registry.ErrNotFound) {
 		return r, err
 	}
-	if err := s.Refresh([]string{ref}); err != nil {
+	if err := s.refresh(ref); err != nil {
 		return r, err
 	}
 	return s.Engine.Rule(c, ref)
+}
+
+// refresh takes note of what the store knows of a rule. Its error says that this node may lack the newest state.
+func (s ruleSet) refresh(id string) error {
+	if _, err := s.peers.member.store.Rules.Rule(id); err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return err
+	}
+	return s.Refresh([]string{id})
 }
