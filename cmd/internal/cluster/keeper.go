@@ -335,8 +335,9 @@ type view struct {
 	free   []store.Lease
 }
 
-func (k *Keeper) claims(v *view, l store.Lease) {
-	v.claims = append(v.claims, store.Claim{Key: l.Key, Token: l.Token, Beats: k.last(l.Session).beats})
+// claim proposes to take a lease whose owner was judged to be gone after a number of heartbeats.
+func (v *view) claim(l store.Lease, beats uint64) {
+	v.claims = append(v.claims, store.Claim{Key: l.Key, Token: l.Token, Beats: beats})
 }
 
 // idle reports whether nothing runs under a lease of this node, and the next owner would not wait.
@@ -352,8 +353,10 @@ func (k *Keeper) unwanted(v *view, l store.Lease) {
 		if k.idle(v, l.Key) {
 			v.free = append(v.free, l)
 		}
-	case k.owner(l.Key) == k.node.Name && k.gone(l, v.nodes, v.now.Add(-l.Linger)):
-		k.claims(v, l)
+	case k.owner(l.Key) == k.node.Name:
+		if beats, gone := k.gone(l, v.nodes, v.now.Add(-l.Linger)); gone {
+			v.claim(l, beats)
+		}
 	}
 }
 
@@ -379,8 +382,11 @@ func (k *Keeper) decide(ctx context.Context, v *view, key string) {
 		if best == k.node.Name {
 			v.claims = append(v.claims, store.Claim{Key: key, Token: l.Token})
 		}
-	case k.gone(l, v.nodes, v.now) && (best == k.node.Name || best == l.Node && k.next(key, best) == k.node.Name):
-		k.claims(v, l)
+	default:
+		beats, gone := k.gone(l, v.nodes, v.now)
+		if gone && (best == k.node.Name || best == l.Node && k.next(key, best) == k.node.Name) {
+			v.claim(l, beats)
+		}
 	}
 }
 
@@ -440,15 +446,17 @@ func (k *Keeper) lives(n registry.Node, now time.Time) bool {
 	return n.Session != "" && now.Sub(k.last(n.Session).at) < time.Duration(n.TTL)
 }
 
-// gone reports whether the owner of a lease has stopped its work, as far as its silence shows that.
-func (k *Keeper) gone(l store.Lease, nodes []registry.Node, now time.Time) bool {
+// gone reports whether the owner of a lease has stopped its work, as far as its silence shows that, and after how many
+// heartbeats. There may be more at any time, because others than the goroutine of Run look, too.
+func (k *Keeper) gone(l store.Lease, nodes []registry.Node, now time.Time) (beats uint64, gone bool) {
 	ttl := k.ttl
 	for _, n := range nodes {
 		if n.Name == l.Node {
 			ttl = time.Duration(n.TTL)
 		}
 	}
-	return now.Sub(k.last(l.Session).at) >= ttl && !now.Before(k.patient)
+	last := k.last(l.Session)
+	return last.beats, now.Sub(last.at) >= ttl && !now.Before(k.patient)
 }
 
 // next returns the node that should have the lease of a key if another one did not exist.

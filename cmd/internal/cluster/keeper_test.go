@@ -714,6 +714,50 @@ func TestKeepersUnderFaults(t *testing.T) {
 	}
 }
 
+// A lease is not claimed with heartbeats that were seen after it was decided that its owner is gone.
+func TestHeartbeatWhileClaiming(t *testing.T) {
+	const key, silent = "endpoint/e", 7
+	k := New(Config{Now: time.Now, Node: registry.Node{Name: "a", TTL: int64(ttl)}})
+	k.owners[key] = "a"
+	l := store.Lease{Key: key, Node: "b", Session: "s", Token: 1}
+	seen := func(h lastHeartbeat) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.seen[l.Session] = h
+	}
+	now := time.Now()
+	seen(lastHeartbeat{silent, now.Add(-time.Hour)})
+	over, stopped := make(chan struct{}), make(chan struct{})
+	go func() { // as Status does
+		defer close(stopped)
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				seen(lastHeartbeat{silent + 1, now})
+				seen(lastHeartbeat{silent, now.Add(-time.Hour)})
+			}
+		}
+	}()
+	claims := 0
+	for end := now.Add(300 * time.Millisecond); time.Now().Before(end) && !t.Failed(); {
+		v := view{now: now, of: map[string]store.Lease{key: l}}
+		k.unwanted(&v, l)
+		k.decide(t.Context(), &v, key)
+		claims += len(v.claims)
+		for _, c := range v.claims {
+			if c.Beats != silent {
+				t.Errorf("claim %d is of a node that lives", claims)
+			}
+		}
+	}
+	close(over)
+	if <-stopped; claims == 0 {
+		t.Error("nothing was claimed")
+	}
+}
+
 // The keys move only to or from a node that joins or leaves, and every node gets its part.
 func TestOwner(t *testing.T) {
 	counts := map[string]int{}

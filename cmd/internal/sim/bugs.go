@@ -424,8 +424,8 @@ var bugs = []bug{
 			"if BUG && n.Session == k.node.Session { return true }\n\treturn n.Session != \"\" && "},
 	}},
 	{"takes-lease", "a node takes the lease of one that is alive", []edit{
-		{"cmd/internal/cluster/keeper.go", "now.Sub(k.last(l.Session).at) >= ttl &&",
-			"now.Sub(k.last(l.Session).at) >= ttl/map[bool]time.Duration{true: 8, false: 1}[BUG] &&"},
+		{"cmd/internal/cluster/keeper.go", "now.Sub(last.at) >= ttl &&",
+			"now.Sub(last.at) >= ttl/map[bool]time.Duration{true: 8, false: 1}[BUG] &&"},
 	}},
 	{"resume-next", "a follower that resumes misses the next change", []edit{
 		{"notify/cursor/cursor.go", "	_, err := r.Log.After(c.Query, p, 1)\n	if err == nil {",
