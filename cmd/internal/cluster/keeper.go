@@ -252,6 +252,9 @@ func (k *Keeper) live(ctx context.Context) error {
 			if silent {
 				k.conf.Logger.Info("the journal takes heartbeats of this node again")
 			}
+			if !k.Valid() {
+				k.endLost()
+			}
 			k.heartbeat.Store(sent)
 			k.trip.Store(int64(k.age(sent)))
 			k.overdue.Store(nil)
@@ -262,6 +265,26 @@ func (k *Keeper) live(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(pause):
+		}
+	}
+}
+
+// endLost ends the work under leases that others have taken while those of this node had run out. The goroutine of Run
+// may do that later than the leases count again.
+func (k *Keeper) endLost() {
+	_, leases, err := k.conf.Leases.Nodes()
+	if err != nil {
+		k.conf.Logger.Warn("the leases cannot be read", "error", err)
+	}
+	tokens := map[string]uint64{}
+	for _, l := range leases {
+		tokens[l.Key] = l.Token
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key, w := range k.work {
+		if err != nil || tokens[key] != w.hold.Token {
+			w.cancel()
 		}
 	}
 }

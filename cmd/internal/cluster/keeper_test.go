@@ -758,6 +758,57 @@ func TestHeartbeatWhileClaiming(t *testing.T) {
 	}
 }
 
+// A node that was stopped for long does not work under a lease that was taken meanwhile, also before it has looked at all leases.
+func TestHeartbeatAfterPause(t *testing.T) {
+	j := memory.New("test").Open()
+	defer j.Close()
+	db, err := store.Open(t.TempDir(), store.Options{Journal: j})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	k := New(Config{Now: time.Now, Leases: db.Leases, Node: registry.Node{Name: "a", TTL: int64(ttl)}, Report: func(*registry.Node) {},
+		Work: func(ctx context.Context, h *Hold) { <-ctx.Done() }, Logger: slog.New(slog.DiscardHandler)})
+	other := registry.Node{Name: "b", Session: "b"}
+	take := func(n registry.Node, c store.Claim) store.Lease {
+		t.Helper()
+		granted, err := db.Leases.Take(n, []store.Claim{c})
+		if err != nil || len(granted) != 1 {
+			t.Fatal(granted, err)
+		}
+		return granted[0]
+	}
+	for _, n := range []registry.Node{k.node, other} {
+		if err := db.Leases.Join(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost, kept := take(k.node, store.Claim{Key: "shard/1"}), take(k.node, store.Claim{Key: "shard/2"})
+	for _, l := range []store.Lease{lost, kept} {
+		k.begin(t.Context(), l)
+		k.work[l.Key].hold.Begin()
+	}
+	nodes, _, err := db.Leases.Nodes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	take(other, store.Claim{Key: lost.Key, Token: lost.Token, Beats: nodes[0].Beats})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- k.live(ctx) }()
+	for !k.Valid() {
+		time.Sleep(time.Millisecond)
+	}
+	if k.Held(lost.Key) != nil {
+		t.Error("it works under a lease that was taken")
+	}
+	if h := k.Held(kept.Key); h == nil || !h.Valid() {
+		t.Error("it does not work under a lease that it has")
+	}
+	cancel()
+	<-ended
+}
+
 // The keys move only to or from a node that joins or leaves, and every node gets its part.
 func TestOwner(t *testing.T) {
 	counts := map[string]int{}
