@@ -93,6 +93,7 @@ func TestPostgres(t *testing.T) {
 		defer proxied.Close()
 		journaltest.LostAnswers(t, "lost", proxied, direct, p)
 	})
+	t.Run("OpenDuringDump", func(t *testing.T) { openDuringDump(t, server) })
 	t.Run("Crash", func(t *testing.T) { crash(t, server) })
 	t.Run("Fsync", func(t *testing.T) {
 		j := openAt(t, Config{URL: server.URL, Name: "fsync"})
@@ -113,6 +114,37 @@ func TestPostgres(t *testing.T) {
 			again.Close() // the server has not read its settings yet
 		}
 	})
+}
+
+// openDuringDump opens a journal while a transaction reads its entries for a long time, as pg_dump does.
+func openDuringDump(t *testing.T, server *postgrestest.Server) {
+	c := Config{URL: server.URL, Name: "dumped"}
+	j := openAt(t, c)
+	defer j.Close()
+	var storage string
+	if err := j.pool.QueryRow(t.Context(), "SELECT attstorage::text FROM pg_attribute WHERE attrelid = $1::regclass AND attname = 'cmd'",
+		j.schema+".entry").Scan(&storage); err != nil || storage != "e" {
+		t.Errorf("the storage of commands is %s, %v", storage, err)
+	}
+	tx, err := j.pool.Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), j.sql("LOCK TABLE {schema}.entry IN ACCESS SHARE MODE"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := tx.Rollback(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // less than a transaction may be idle
+	defer cancel()
+	again, err := Open(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
 }
 
 // crash kills the server while commands are appended and one is read.

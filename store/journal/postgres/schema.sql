@@ -11,8 +11,14 @@ CREATE TABLE IF NOT EXISTS {schema}.entry (
 	at    timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- Commands are compressed already.
-ALTER TABLE {schema}.entry ALTER COLUMN cmd SET STORAGE EXTERNAL;
+-- Commands are compressed already. ALTER TABLE waits for whoever reads the table, such as pg_dump, and all
+-- others then wait for it, so it runs only where it is needed.
+DO $$ BEGIN
+	IF (SELECT attstorage FROM pg_attribute WHERE attrelid = '{schema}.entry'::regclass AND attname = 'cmd') <> 'e' THEN
+		SET LOCAL lock_timeout = '5s';
+		ALTER TABLE {schema}.entry ALTER COLUMN cmd SET STORAGE EXTERNAL;
+	END IF;
+END $$;
 
 -- The only row of head is locked by every append, which makes numbers dense and commits ordered.
 CREATE TABLE IF NOT EXISTS {schema}.head (
