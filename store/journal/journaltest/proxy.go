@@ -20,6 +20,8 @@ type Proxy struct {
 
 	target string
 	mute   atomic.Bool
+	number atomic.Int64 // of the last connection
+	hung   atomic.Int64 // number of the last one that hangs
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
 }
@@ -61,7 +63,11 @@ func (p *Proxy) forward(client net.Conn) {
 	p.mu.Lock()
 	p.conns[client], p.conns[server] = true, true
 	p.mu.Unlock()
+	to := answers{client, p, p.number.Add(1)}
 	end := func() {
+		if to.hangs() {
+			return // until the proxy ends
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, c := range []net.Conn{client, server} {
@@ -74,17 +80,21 @@ func (p *Proxy) forward(client net.Conn) {
 		_, _ = io.Copy(server, client) // ends with either connection
 	}()
 	defer end()
-	_, _ = io.Copy(answers{client, p}, server) // ends with either connection
+	_, _ = io.Copy(to, server) // ends with either connection
 }
 
 // answers writes to a client unless the proxy loses answers.
 type answers struct {
 	io.Writer
-	p *Proxy
+	p      *Proxy
+	number int64 // of the connection
 }
 
+// hangs reports whether the connection is one of those that Hang has stopped.
+func (a answers) hangs() bool { return a.number <= a.p.hung.Load() }
+
 func (a answers) Write(b []byte) (int, error) {
-	if a.p.mute.Load() {
+	if a.p.mute.Load() || a.hangs() {
 		return len(b), nil
 	}
 	return a.Writer.Write(b)
@@ -114,6 +124,10 @@ func (p *Proxy) Resume() {
 	p.Cut()
 	p.mute.Store(false)
 }
+
+// Hang loses all answers on the connections that are open now, and lets no client see that they end, as if
+// the engine's machine had lost its power. New ones are forwarded.
+func (p *Proxy) Hang() { p.hung.Store(p.number.Load()) }
 
 // LostAnswers appends commands through a proxy that loses answers. Each command becomes one
 // entry, and Append returns its number. direct reads them without the proxy.

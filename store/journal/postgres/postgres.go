@@ -18,6 +18,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/store/journal"
@@ -39,6 +40,13 @@ const (
 	pageBytes   = 8 << 20
 	pageEntries = 256
 	dropAtOnce  = 5000
+	// connectWait is how long a connection may take to begin, if the URL does not say.
+	connectWait = 5 * time.Second
+	// answerWait is how long an answer is awaited. The connection is given up then, since a server that has
+	// lost its power does not end it.
+	answerWait = 30 * time.Second
+	mostLonger = 3  // doublings of answerWait for a page of large commands
+	dropFactor = 10 // of answerWait, for the deletion of many entries
 )
 
 //go:embed schema.sql
@@ -50,6 +58,8 @@ type Journal struct {
 	config Config
 	schema string
 	pool   *pgxpool.Pool
+	wait   time.Duration // answerWait
+	longer atomic.Int32  // how often wait is doubled for a page, because the last ones took too long
 }
 
 var _ journal.Journal = (*Journal)(nil)
@@ -66,7 +76,7 @@ func Open(ctx context.Context, c Config) (*Journal, error) {
 	if c.Poll <= 0 {
 		c.Poll = defaultPoll
 	}
-	j := &Journal{config: c, schema: pgx.Identifier{"freshet_" + c.Name}.Sanitize(), pool: pool}
+	j := &Journal{config: c, schema: pgx.Identifier{"freshet_" + c.Name}.Sanitize(), pool: pool, wait: answerWait}
 	if err := j.create(ctx); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("cluster.journal: %w", err)
@@ -89,6 +99,9 @@ func connect(ctx context.Context, c Config) (*pgxpool.Pool, error) {
 	set["search_path"] = "pg_catalog"
 	if set["application_name"] == "" {
 		set["application_name"] = "freshet"
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectWait
 	}
 	if config.ConnConfig.ValidateConnect == nil {
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
@@ -173,6 +186,8 @@ func (j *Journal) ends(ctx context.Context) (first uint64, head journal.Position
 	if err := j.Closed(); err != nil {
 		return 0, head, 0, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, j.wait)
+	defer cancel()
 	row := j.pool.QueryRow(ctx, j.sql("SELECT first, seq, hash, total FROM {schema}.head"))
 	err = row.Scan(&first, &head.Seq, hash{&head.Hash}, &total)
 	return first, head, total, j.explain(err)
@@ -187,6 +202,8 @@ func (j *Journal) Old(ctx context.Context, age time.Duration, limit int64) (uint
 	young, err := engine.Search(first, head.Seq+1, func(seq uint64) (bool, error) {
 		var seconds float64
 		var upTo int64
+		ctx, cancel := context.WithTimeout(ctx, j.wait)
+		defer cancel()
 		err := j.pool.QueryRow(ctx, j.sql("SELECT extract(epoch FROM clock_timestamp() - at)::float8, total FROM {schema}.entry "+
 			"WHERE seq = $1"), seq).Scan(&seconds, &upTo)
 		if errors.Is(err, pgx.ErrNoRows) { // dropped since
@@ -205,13 +222,17 @@ func (j *Journal) Old(ctx context.Context, age time.Duration, limit int64) (uint
 func (j *Journal) Drop(ctx context.Context, upTo uint64) error {
 	upTo = min(upTo, math.MaxInt64-1)
 	var first uint64
-	row := j.pool.QueryRow(ctx, j.sql("UPDATE {schema}.head SET first = greatest(first, least($1::bigint + 1, seq)) RETURNING first"), upTo)
+	once, cancel := context.WithTimeout(ctx, j.wait)
+	defer cancel()
+	row := j.pool.QueryRow(once, j.sql("UPDATE {schema}.head SET first = greatest(first, least($1::bigint + 1, seq)) RETURNING first"), upTo)
 	if err := row.Scan(&first); err != nil {
 		return err
 	}
 	for {
-		done, err := j.pool.Exec(ctx, j.sql("DELETE FROM {schema}.entry WHERE seq IN (SELECT seq FROM {schema}.entry WHERE seq < "+
+		once, cancel := context.WithTimeout(ctx, dropFactor*j.wait)
+		done, err := j.pool.Exec(once, j.sql("DELETE FROM {schema}.entry WHERE seq IN (SELECT seq FROM {schema}.entry WHERE seq < "+
 			"$1 ORDER BY seq LIMIT $2)"), first, dropAtOnce)
+		cancel()
 		if err != nil || done.RowsAffected() < dropAtOnce {
 			return err
 		}
@@ -230,17 +251,31 @@ func (j *Journal) span(ctx context.Context, _ uint64) (uint64, journal.Position,
 }
 
 func (j *Journal) page(ctx context.Context, after uint64, _ bool) ([]journal.Entry, error) {
+	longer := j.longer.Load()
+	ctx, cancel := context.WithTimeout(ctx, j.wait<<longer)
+	defer cancel()
+	page, err := j.query(ctx, after)
+	switch {
+	case err == nil:
+		j.longer.Store(0)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		j.longer.Store(min(longer+1, mostLonger))
+	}
+	return page, j.explain(err)
+}
+
+// query returns the entries of a page.
+func (j *Journal) query(ctx context.Context, after uint64) ([]journal.Entry, error) {
 	rows, err := j.pool.Query(ctx, j.sql(`SELECT seq, id, prev, hash, cmd FROM {schema}.entry
 		WHERE seq > $1 AND total <= $2 + (SELECT total FROM {schema}.entry WHERE seq > $1 ORDER BY seq LIMIT 1)
 		ORDER BY seq LIMIT $3`), after, pageBytes, pageEntries)
 	if err != nil {
-		return nil, j.explain(err)
+		return nil, err
 	}
-	page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e journal.Entry, err error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e journal.Entry, err error) {
 		err = row.Scan(&e.Seq, &e.ID, hash{&e.Prev}, hash{&e.Hash}, &e.Command)
 		return e, err
 	})
-	return page, j.explain(err)
 }
 
 // hash scans a bytea into a journal.Hash.

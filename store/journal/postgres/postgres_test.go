@@ -58,13 +58,8 @@ func TestPostgres(t *testing.T) {
 				return openAt(t, Config{URL: server.URL, Name: name, Poll: 5 * time.Millisecond})
 			},
 			Stall: func(t testing.TB) (j journal.Journal, stall, resume func()) {
-				u, err := url.Parse(server.URL)
-				if err != nil {
-					t.Fatal(err)
-				}
-				p := journaltest.NewProxy(t, u.Host)
-				u.Host = p.Addr
-				return openAt(t, Config{URL: u.String(), Name: name}), p.Stall, p.Resume
+				p, through := proxy(t, server)
+				return openAt(t, Config{URL: through, Name: name}), p.Stall, p.Resume
 			},
 			Rewrite: func(t testing.TB, f func([]journal.Entry) []journal.Entry) {
 				j := openAt(t, Config{URL: server.URL, Name: name})
@@ -81,18 +76,14 @@ func TestPostgres(t *testing.T) {
 	}
 	t.Run("Contract", func(t *testing.T) { journaltest.Run(t, rig) })
 	t.Run("LostAnswers", func(t *testing.T) {
-		u, err := url.Parse(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := journaltest.NewProxy(t, u.Host)
+		p, through := proxy(t, server)
 		direct := openAt(t, Config{URL: server.URL, Name: "lost"})
 		defer direct.Close()
-		u.Host = p.Addr
-		proxied := openAt(t, Config{URL: u.String(), Name: "lost"})
+		proxied := openAt(t, Config{URL: through, Name: "lost"})
 		defer proxied.Close()
 		journaltest.LostAnswers(t, "lost", proxied, direct, p)
 	})
+	t.Run("Hang", func(t *testing.T) { hang(t, server) })
 	t.Run("OpenDuringDump", func(t *testing.T) { openDuringDump(t, server) })
 	t.Run("Crash", func(t *testing.T) { crash(t, server) })
 	t.Run("Fsync", func(t *testing.T) {
@@ -114,6 +105,68 @@ func TestPostgres(t *testing.T) {
 			again.Close() // the server has not read its settings yet
 		}
 	})
+}
+
+// proxy starts a proxy to a server, and returns the URL of the server through it.
+func proxy(t testing.TB, server *postgrestest.Server) (p *journaltest.Proxy, through string) {
+	t.Helper()
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = journaltest.NewProxy(t, u.Host)
+	u.Host = p.Addr
+	return p, u.String()
+}
+
+// hang expects that nothing waits for long on connections that have stopped without an end.
+func hang(t *testing.T, server *postgrestest.Server) {
+	p, through := proxy(t, server)
+	direct := openAt(t, Config{URL: server.URL, Name: "hangs"})
+	defer direct.Close()
+	j := openAt(t, Config{URL: through + "&pool_max_conns=20", Name: "hangs"}) // those given up count for a while
+	defer j.Close()
+	defer p.Cut()
+	if got := j.pool.Config().ConnConfig.ConnectTimeout; got != connectWait {
+		t.Errorf("a connection may take %v to begin", got)
+	}
+	j.wait = 300 * time.Millisecond
+	add := func(id string) {
+		t.Helper()
+		if _, err := direct.Append(t.Context(), id, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for what, ask := range map[string]func() error{
+		"head": func() error { _, err := j.Head(ctx); return err },
+		"old":  func() error { _, err := j.Old(ctx, time.Hour, 0); return err },
+		"drop": func() error { return j.Drop(ctx, 0) },
+	} {
+		if err := ask(); err != nil {
+			t.Fatal(what, err)
+		}
+		p.Hang()
+		if err := ask(); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			t.Errorf("%s on a connection that hangs: %v", what, err)
+		}
+	}
+	read := make(chan string)
+	go func() {
+		defer close(read)
+		_ = j.Read(ctx, journal.Position{}, func(e journal.Entry) error { read <- e.ID; return nil }) // ends with ctx
+	}()
+	for _, id := range []string{"before", "after"} {
+		add(id)
+		if got := <-read; got != id {
+			t.Fatalf("read %q, want %q", got, id)
+		}
+		p.Hang()
+	}
+	cancel()
+	for range read {
+	}
 }
 
 // openDuringDump opens a journal while a transaction reads its entries for a long time, as pg_dump does.
