@@ -23,8 +23,8 @@
 //
 // A request to a leader that is gone, or on a connection that breaks, gets no answer. It is sent again after
 // two seconds, which is no longer than members take to elect another leader: four to nine seconds. A leader
-// that sends and receives nothing is not gone, and commits nothing. Its connections end after four to six
-// seconds without an answer to their pings.
+// that sends and receives nothing is not gone, and commits nothing. Its connections, and those of Dial, end
+// after four to six seconds without an answer to their pings.
 //
 // # Reading
 //

@@ -76,6 +76,7 @@ func Dial(ctx context.Context, url string, c Config, options ...nats.Option) (*J
 	options = append([]nats.Option{
 		nats.Name("freshet " + c.Name), nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond),
 		nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1),
+		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2), // as between members, see package doc
 	}, options...)
 	nc, err := nats.Connect(url, options...)
 	if err != nil {

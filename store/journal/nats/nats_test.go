@@ -60,11 +60,11 @@ func tryOpen(t testing.TB, s *nats.Server, c nats.Config) (*nats.Journal, error)
 	return nats.Open(ctx, nc, c)
 }
 
-func dial(t testing.TB, url string, c nats.Config) *nats.Journal {
+func dial(t testing.TB, url string, c nats.Config, options ...client.Option) *nats.Journal {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	j, err := nats.Dial(ctx, url, c, client.Token(natstest.Token))
+	j, err := nats.Dial(ctx, url, c, append(options, client.Token(natstest.Token))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +114,19 @@ func TestContract(t *testing.T) {
 		proxied := dial(t, "nats://"+p.Addr, c)
 		defer proxied.Close()
 		journaltest.LostAnswers(t, c.Name, proxied, j, p)
+	})
+	t.Run("Hang", func(t *testing.T) { // the first server of two stops without an end of its connections
+		p := journaltest.NewProxy(t, configs[0].Clients)
+		j := dial(t, "nats://"+p.Addr+",nats://"+configs[1].Clients, nats.Config{Name: "hangs"}, client.DontRandomize())
+		defer j.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // ten seconds would do on a machine that is idle
+		defer cancel()
+		for _, id := range []string{"before", "after"} {
+			if _, err := j.Append(ctx, id, nil); err != nil {
+				t.Fatalf("append %s: %v", id, err)
+			}
+			p.Hang()
+		}
 	})
 	t.Run("WriterDies", func(t *testing.T) {
 		c := nats.Config{Name: "dies"}
