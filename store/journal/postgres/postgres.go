@@ -4,7 +4,8 @@
 //
 // An entry is durable when the primary has flushed it, and on a quorum if the server names its
 // synchronous standbys (synchronous_standby_names). Sessions set synchronous_commit. A primary
-// that lost entries in a failover has a shorter journal, which is refused.
+// that lost entries in a failover has a shorter journal, which is refused. An append that is given up still
+// waits for its standby on the server; a primary that restarts meanwhile shows its entries without one.
 //
 // Other nodes' entries are found by reading the table every Config.Poll. NOTIFY is not used, since it takes
 // a lock of the whole database at each commit.
@@ -16,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -45,7 +47,10 @@ const (
 	// answerWait is how long an answer is awaited. The connection is given up then, since a server that has
 	// lost its power does not end it.
 	answerWait = 30 * time.Second
-	mostLonger = 3  // doublings of answerWait for a page of large commands
+	mostLonger = 3 // doublings of answerWait for a page of large commands
+	// lockWait is how long a query waits for others. An append of this or another node that waits for a standby
+	// is one of them.
+	lockWait   = 5 * time.Second
 	dropFactor = 10 // of answerWait, for the deletion of many entries
 )
 
@@ -96,6 +101,7 @@ func connect(ctx context.Context, c Config) (*pgxpool.Pool, error) {
 	}
 	set["default_transaction_isolation"] = "read committed" // append reads after it has the lock
 	set["idle_in_transaction_session_timeout"] = "10s"
+	set["lock_timeout"] = fmt.Sprint(lockWait.Milliseconds())
 	set["search_path"] = "pg_catalog"
 	if set["application_name"] == "" {
 		set["application_name"] = "freshet"
@@ -106,7 +112,31 @@ func connect(ctx context.Context, c Config) (*pgxpool.Pool, error) {
 	if config.ConnConfig.ValidateConnect == nil {
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
+	config.BeforeConnect = func(_ context.Context, one *pgx.ConnConfig) error {
+		neverCancel(one)
+		return nil
+	}
 	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// neverCancel makes a connection send no request to cancel its query when it is given up. The server would no
+// longer wait for its standbys, and show all others an entry that only it has.
+func neverCancel(c *pgx.ConnConfig) {
+	var connected atomic.Bool
+	dial, after := c.DialFunc, c.AfterConnect
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if connected.Load() {
+			return nil, errors.New("queries are not cancelled")
+		}
+		return dial(ctx, network, address)
+	}
+	c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		connected.Store(true)
+		if after == nil {
+			return nil
+		}
+		return after(ctx, conn)
+	}
 }
 
 // create makes the schema. Nodes that start at the same time take turns.
@@ -119,6 +149,9 @@ func (j *Journal) create(ctx context.Context) error {
 		return errors.New("the server has fsync = off and would lose acknowledged commands: set fsync = on")
 	}
 	return pgx.BeginFunc(ctx, j.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtext('freshet journal'), hashtext($1))", j.config.Name); err != nil {
 			return err
 		}

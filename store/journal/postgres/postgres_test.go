@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/store/journal"
+	"github.com/freshet/freshet/store/journal/internal/engine"
 	"github.com/freshet/freshet/store/journal/journaltest"
 	"github.com/freshet/freshet/store/journal/postgres/postgrestest"
 )
@@ -84,6 +85,7 @@ func TestPostgres(t *testing.T) {
 		journaltest.LostAnswers(t, "lost", proxied, direct, p)
 	})
 	t.Run("Hang", func(t *testing.T) { hang(t, server) })
+	t.Run("NoStandby", func(t *testing.T) { noStandby(t, server) })
 	t.Run("OpenDuringDump", func(t *testing.T) { openDuringDump(t, server) })
 	t.Run("Crash", func(t *testing.T) { crash(t, server) })
 	t.Run("Fsync", func(t *testing.T) {
@@ -166,6 +168,70 @@ func hang(t *testing.T, server *postgrestest.Server) {
 	}
 	cancel()
 	for range read {
+	}
+}
+
+// noStandby expects that an entry which no standby has is not announced when its writer gives up, and that
+// attempts do not pile up meanwhile.
+func noStandby(t *testing.T, server *postgrestest.Server) {
+	c := Config{URL: server.URL, Name: "alone"}
+	j, other := openAt(t, c), openAt(t, c)
+	defer other.Close()
+	if _, err := j.Append(t.Context(), "first", nil); err != nil {
+		t.Fatal(err)
+	}
+	set := func(standbys string) {
+		t.Helper()
+		for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + standbys + "'", "SELECT pg_reload_conf()"} {
+			if _, err := other.pool.Exec(context.Background(), sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	count := func(what string) (n int) {
+		t.Helper()
+		if err := other.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%freshet_alone%append%' AND "+
+			"pid <> pg_backend_pid() AND "+what).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	set("nowhere")
+	defer set("")
+	for began, n := time.Now(), 2; count("wait_event = 'SyncRep'") == 0; n++ { // the server may not have read its settings yet
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		_, err := j.commit(ctx, []engine.Item{{ID: fmt.Sprint("c-", n)}})
+		cancel()
+		if err != nil && time.Since(began) > 20*time.Second {
+			t.Fatalf("no append waits for a standby: %v", err)
+		}
+	}
+	before, err := other.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		if _, err := j.commit(ctx, []engine.Item{{ID: "last"}}); err == nil {
+			t.Error("an append is acknowledged without a standby")
+		}
+		cancel()
+	}
+	if after, err := other.Head(t.Context()); err != nil || after != before {
+		t.Errorf("the journal ends with entry %d, %v; it ended with %d, and no standby has more", after.Seq, err, before.Seq)
+	}
+	for end := time.Now().Add(lockWait + 20*time.Second); count("wait_event_type = 'Lock'") > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d appends still wait for the one before them", count("wait_event_type = 'Lock'"))
+		}
+	}
+	set("")
+	seq, err := other.Append(t.Context(), "last", nil)
+	if err != nil || seq != before.Seq+2 {
+		t.Errorf("append: %d, %v; want %d", seq, err, before.Seq+2)
+	}
+	if err := j.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
