@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/memory"
 )
@@ -77,11 +78,12 @@ type oldJournal struct {
 	journal.Journal
 	ages  []time.Duration // of the entries from 1 on
 	bytes uint64          // the last entry beyond the limit of bytes
+	head  uint64
 }
 
 func (j oldJournal) Old(_ context.Context, age time.Duration, bytes int64) (seq uint64, _ error) {
 	for i, a := range j.ages {
-		if a > age {
+		if age > 0 && a > age {
 			seq = uint64(i + 1)
 		}
 	}
@@ -91,22 +93,38 @@ func (j oldJournal) Old(_ context.Context, age time.Duration, bytes int64) (seq 
 	return seq, nil
 }
 
+func (j oldJournal) Head(context.Context) (p journal.Position, _ error) {
+	p.Seq = j.head
+	return p, nil
+}
+
 func TestDroppable(t *testing.T) {
 	ages := []time.Duration{30 * time.Hour, 25 * time.Hour, 5 * time.Hour, 2 * time.Hour, time.Minute, time.Second}
 	for _, c := range []struct {
 		applied []uint64
 		bytes   uint64
-		want    uint64
+		head    uint64    // at first
+		want    [3]uint64 // at first, after an hour, and after a day
 	}{
-		{nil, 0, 2},               // no member is known: what is too old for any
-		{[]uint64{6, 6, 6}, 0, 4}, // ids are kept for an hour
-		{[]uint64{6, 3, 6}, 0, 3}, // what the slowest needs is kept
-		{[]uint64{6, 1, 6}, 0, 2}, // but not for longer than a day
-		{[]uint64{6, 1, 6}, 5, 5}, // nor beyond the limit of bytes
-		{[]uint64{0}, 0, 2},
+		{nil, 0, 6, [3]uint64{0, 0, 2}},               // no member is known: what is too old for any
+		{[]uint64{6, 6, 6}, 0, 6, [3]uint64{0, 4, 4}}, // ids are kept for an hour
+		{[]uint64{6, 6, 6}, 0, 3, [3]uint64{0, 3, 4}}, // those of entries that came later, too
+		{[]uint64{6, 3, 6}, 0, 6, [3]uint64{0, 3, 3}}, // what the slowest needs is kept
+		{[]uint64{6, 1, 6}, 0, 6, [3]uint64{0, 1, 2}}, // but not for longer than a day
+		{[]uint64{6, 1, 6}, 5, 6, [3]uint64{5, 5, 5}}, // nor beyond the limit of bytes
+		{[]uint64{0}, 0, 6, [3]uint64{0, 0, 2}},
 	} {
-		if got, err := journal.Droppable(t.Context(), oldJournal{ages: ages, bytes: c.bytes}, c.applied...); err != nil || got != c.want {
-			t.Errorf("members at %d, %d beyond the bytes: %d, %v; want %d", c.applied, c.bytes, got, err, c.want)
-		}
+		bubble.Test(t, func(t *testing.T) {
+			var r journal.Retention
+			j := oldJournal{ages: ages, bytes: c.bytes, head: c.head}
+			for i, pause := range []time.Duration{0, journal.KeepIDs, journal.KeepAge - journal.KeepIDs} {
+				time.Sleep(pause)
+				if got, err := r.Droppable(t.Context(), j, c.applied...); err != nil || got != c.want[i] {
+					t.Errorf("members at %d, %d beyond the bytes, %d at first: look %d: %d, %v; want %d", c.applied, c.bytes, c.head, i, got,
+						err, c.want[i])
+				}
+				j.head = uint64(len(ages))
+			}
+		})
 	}
 }

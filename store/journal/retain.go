@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -13,14 +14,62 @@ const (
 	KeepIDs   = time.Hour      // at least, so that commands are recognised by their ids
 )
 
+// A Retention says which entries of a journal may be dropped. Its zero value is ready for use. An entry counts
+// as old only if the Retention has seen it for as long, since clocks that tell how old entries are may be wrong.
+type Retention struct {
+	mu   sync.Mutex
+	seen []sighting // in order, the first of which may be older than KeepAge
+}
+
+// A sighting is an end of the journal.
+type sighting struct {
+	at  time.Time
+	seq uint64
+}
+
 // Droppable returns up to which entry a journal may be dropped, 0 for none: what all members have
 // applied and is older than KeepIDs, and what is beyond KeepAge or KeepBytes. applied has the
 // number of the last entry that each member has applied.
-func Droppable(ctx context.Context, j Journal, applied ...uint64) (uint64, error) {
-	beyond, err := j.Old(ctx, KeepAge, KeepBytes)
-	if err != nil || len(applied) == 0 {
-		return beyond, err
+func (r *Retention) Droppable(ctx context.Context, j Journal, applied ...uint64) (uint64, error) {
+	head, err := j.Head(ctx)
+	if err != nil {
+		return 0, err
 	}
-	old, err := j.Old(ctx, KeepIDs, 0)
-	return max(beyond, min(old, slices.Min(applied))), err
+	r.see(head.Seq)
+	large, err := j.Old(ctx, 0, KeepBytes)
+	if err != nil {
+		return 0, err
+	}
+	aged, err := r.old(ctx, j, KeepAge)
+	if err != nil || len(applied) == 0 {
+		return max(large, aged), err
+	}
+	old, err := r.old(ctx, j, KeepIDs)
+	return max(large, aged, min(old, slices.Min(applied))), err
+}
+
+// old returns the last entry that is older than age and was seen as long ago.
+func (r *Retention) old(ctx context.Context, j Journal, age time.Duration) (seq uint64, err error) {
+	r.mu.Lock()
+	for _, s := range r.seen {
+		if time.Since(s.at) >= age {
+			seq = s.seq
+		}
+	}
+	r.mu.Unlock()
+	if seq == 0 {
+		return 0, nil
+	}
+	old, err := j.Old(ctx, age, 0)
+	return min(old, seq), err
+}
+
+// see notes the end of the journal, and forgets those that no longer matter.
+func (r *Retention) see(seq uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen, sighting{time.Now(), seq})
+	for len(r.seen) > 1 && time.Since(r.seen[1].at) >= KeepAge {
+		r.seen = r.seen[1:]
+	}
 }

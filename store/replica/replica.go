@@ -114,6 +114,8 @@ type Replica struct {
 	patience atomic.Int64 // as Options.Patience
 	largest  atomic.Int64 // size of a command
 
+	retention journal.Retention
+
 	mu        sync.Mutex
 	applied   uint64
 	moved     chan struct{} // closed and replaced when applied increases
@@ -579,9 +581,9 @@ func (r *Replica) append(ctx context.Context, id string, c Command) (seq uint64,
 	return seq, err
 }
 
-// Drop removes the entries from the journal that no member needs, see journal.Droppable.
+// Drop removes the entries from the journal that no member needs, see journal.Retention.
 func (r *Replica) Drop(applied ...uint64) error {
-	upTo, err := journal.Droppable(r.ctx, r.journal, applied...)
+	upTo, err := r.retention.Droppable(r.ctx, r.journal, applied...)
 	if err != nil || upTo == 0 {
 		return err
 	}

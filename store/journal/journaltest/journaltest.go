@@ -545,7 +545,7 @@ func old(t *testing.T, r Rig) {
 	check(time.Nanosecond, 0, 6)
 	check(0, 2500, 3)
 	check(time.Hour, 1, 5)
-	if seq, err := journal.Droppable(within(t), j, 6, 4); err != nil || seq != 0 {
+	if seq, err := new(journal.Retention).Droppable(within(t), j, 6, 4); err != nil || seq != 0 {
 		t.Errorf("droppable %d, %v: ids are kept for an hour", seq, err)
 	}
 	if err := j.Drop(within(t), 4); err != nil {
