@@ -181,7 +181,10 @@ func (m *Manager) Update(c registry.Caller, id string, e registry.WebhookEdit) (
 		}
 		if e.Filter != nil && string(filter) != string(s.Filter) {
 			// The receiver has to start again, because other changes are withheld now.
-			s.Filter, s.Outbox, s.Seen = filter, nil, registry.Position{}
+			s.Filter, s.Seen = filter, registry.Position{}
+			if s.Outbox != nil && s.Outbox.Query == "" { // the cursor is past the change of any other
+				s.Outbox = nil
+			}
 			if s.Query != "" {
 				s.Cursor = registry.Position{}
 			}

@@ -427,6 +427,35 @@ func TestManyQueriesHeld(t *testing.T) {
 	until(t, "a message after the pause", func() bool { return r.get(s.ID).Cursor.Seq > 0 && len(r.get(s.ID).Withheld) == 0 })
 }
 
+// A change of one of many queries that waits for the receiver is sent although the filter is edited.
+func TestFilterEditWhileChangeWaits(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, notifytest.Rows("0"))
+	h.many = true
+	rate := registry.Duration(time.Millisecond)
+	s := r.create(h, registry.WebhookRequest{Rate: rate})
+	h.on(func(int, message) int { return 503 }, nil)
+	r.record(q, notifytest.Rows("1"))
+	until(t, "an attempt", func() bool { return len(h.messages(webhook.TypeChanged)) > 0 })
+	filter := json.RawMessage(`{"min_rows":1}`)
+	if _, err := r.Update(admin, s.ID, registry.WebhookEdit{Filter: &filter}); err != nil {
+		t.Fatal(err)
+	}
+	h.on(nil, nil)
+	r.record(q, notifytest.Rows("2"))
+	until(t, "the last change", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.state[q] != nil && h.state[q].seq == 3
+	})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if first := h.got[1]; h.took[first.ID] == 0 {
+		t.Errorf("%s was not taken", first.raw)
+	}
+}
+
 // A caller that may no longer read gets no messages.
 func TestWithdrawn(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)
