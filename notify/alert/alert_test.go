@@ -245,6 +245,25 @@ func TestDeprived(t *testing.T) {
 	}
 }
 
+// A rule whose owner may read again goes on, though its query stays as it is.
+func TestDeprivedForAMoment(t *testing.T) {
+	r := newRig(t)
+	q := r.log.Add("late", diff.Select, false)
+	r.record(q)
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "rows > 0"})
+	r.withdrawn.Store(true)
+	asked := r.asked.Load()
+	r.record(q, "a=1")
+	until(t, "the rule is not evaluated", func() bool { return r.asked.Load() > asked })
+	time.Sleep(20 * time.Millisecond)
+	r.withdrawn.Store(false)
+	if v := r.rule("late"); v.Status != registry.RuleInactive {
+		t.Errorf("it is %s", v.Status)
+	}
+	r.passed.Add(2)
+	until(t, "the alert", func() bool { return r.rule("late").Status == registry.RuleFiring })
+}
+
 // A message that waits is set aside, and not sent, if its owner may no longer read the query.
 func TestDeprivedMessage(t *testing.T) {
 	r, h := newRig(t), newHook(t)

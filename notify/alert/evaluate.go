@@ -113,6 +113,8 @@ func (s *step) look(ctx context.Context, query string, rules []*entry) error {
 			}
 		} else if s.opts.deprived(&x.Rule, &q) == nil {
 			rules = append(rules, x)
+		} else {
+			s.later(query, s.opts.Now().Add(mostWait)) // its owner may be given the right again
 		}
 	}
 	for len(rules) > 0 {
