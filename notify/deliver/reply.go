@@ -214,6 +214,15 @@ func BackingOff(s *registry.Subscription, now time.Time) bool {
 	return s.NextTry != nil && now.Before(*s.NextTry) && (s.LastAttempt == nil || !s.LastAttempt.After(now))
 }
 
+// LastDelivery returns the time of a subscription's last delivery, from which its rate counts: zero if there was none, or if
+// it is in the future, because the clock was set back.
+func LastDelivery(s *registry.Subscription, now time.Time) time.Time {
+	if s.LastDelivery == nil || s.LastDelivery.After(now) {
+		return time.Time{}
+	}
+	return *s.LastDelivery
+}
+
 // describe describes an error without the callback's URL, which errors of the HTTP
 // client contain.
 func describe(err error) string {

@@ -21,7 +21,7 @@ func (w *Target) plan(ctx context.Context, s *registry.Subscription, now time.Ti
 	if err != nil || st.Position.Seq == 0 {
 		return deliver.Step{}, err
 	}
-	c, err := w.cursor(s)
+	c, err := w.cursor(s, now)
 	if err != nil {
 		return disableStep("its filter cannot be read: " + err.Error()), nil
 	}
@@ -51,7 +51,7 @@ func (w *Target) plan(ctx context.Context, s *registry.Subscription, now time.Ti
 
 // cursor returns the cursor of a webhook of one query. It includes changes that were
 // examined without a message.
-func (w *Target) cursor(s *registry.Subscription) (*cursor.Cursor, error) {
+func (w *Target) cursor(s *registry.Subscription, now time.Time) (*cursor.Cursor, error) {
 	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
 		return nil, err
@@ -62,9 +62,7 @@ func (w *Target) cursor(s *registry.Subscription) (*cursor.Cursor, error) {
 	} else {
 		c.Jump(s.Cursor)
 	}
-	if s.LastDelivery != nil {
-		c.Sent(*s.LastDelivery)
-	}
+	c.Sent(deliver.LastDelivery(s, now))
 	return c, nil
 }
 
@@ -87,10 +85,7 @@ func (w *Target) planAll(ctx context.Context, s *registry.Subscription, now time
 	}
 	m := cursor.MultiCursor{Filter: filter, Rate: time.Duration(s.Rate), Limit: w.opts.Format.MaxChange, Stored: true,
 		Wants: func(c *registry.Change) (bool, error) { return w.concerns(s, c) }}
-	before := cursor.State{At: s.Cursor, Round: s.RateCursor, Withheld: s.Withheld}
-	if s.LastDelivery != nil {
-		before.Sent = *s.LastDelivery
-	}
+	before := cursor.State{At: s.Cursor, Round: s.RateCursor, Withheld: s.Withheld, Sent: deliver.LastDelivery(s, now)}
 	m.Restore(before)
 	ev, err := m.Next(ctx, &w.reader, now)
 	if err != nil {

@@ -456,6 +456,33 @@ func TestFilterEditWhileChangeWaits(t *testing.T) {
 	}
 }
 
+// A delivery that seems to be in the future, because the clock was set back, holds nothing up.
+func TestRateAfterClockWasSetBack(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	h.many = true
+	q := r.log.Add("q", diff.Select, false)
+	r.record(q, notifytest.Rows("1"))
+	for i, w := range []registry.WebhookRequest{{Rate: registry.Duration(time.Hour)}, {Rate: registry.Duration(time.Hour), Query: "q"}} {
+		s := r.create(h, w)
+		if w.Query != "" {
+			until(t, "the result", func() bool { return len(h.messages(webhook.TypeSnapshot)) == 1 })
+		}
+		r.pause(s.ID)
+		ahead := time.Now().Add(24 * time.Hour)
+		_, err := r.Engine.Edit(s.ID, func(s *registry.Subscription, _ bool) error {
+			s.LastDelivery, s.State = &ahead, registry.Active
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(h.messages(webhook.TypeChanged))
+		r.record(q, notifytest.Rows(fmt.Sprint("later", i)))
+		until(t, "the change", func() bool { return len(h.messages(webhook.TypeChanged)) > before })
+		r.pause(s.ID)
+	}
+}
+
 // A caller that may no longer read gets no messages.
 func TestWithdrawn(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)

@@ -287,6 +287,31 @@ func TestThresholdAndRate(t *testing.T) {
 	until(t, "no options", func() bool { x := r.subscription(); return x.Rate == 0 && x.Intent == nil })
 }
 
+// A delivery that seems to be in the future, because the clock was set back, holds nothing up.
+func TestRateAfterClockWasSetBack(t *testing.T) {
+	r, s := newRig(t), newSubscriber(t)
+	record := func(value string) {
+		r.tick++
+		r.log.Record(r.query, notifytest.Rows(value), time.Unix(1_790_000_000+int64(r.tick), 0))
+		r.waker.Wake(r.query)
+	}
+	record("a")
+	form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {s.http.URL + "/cb"}, "freshet.rate": {"1h"}}
+	r.raw("application/x-www-form-urlencoded", form.Encode(), "").want(t, 202)
+	until(t, "an active subscription", func() bool { x := r.subscription(); return x != nil && x.State == registry.Active })
+	r.settled()
+	ahead := time.Now().Add(24 * time.Hour)
+	_, err := r.store.EditSubscription(r.subscription().ID, func(s *registry.Subscription, _ bool) error {
+		s.LastDelivery = &ahead
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record("b")
+	s.last(1)
+}
+
 // A delivery may include later changes than the one that caused it. Thresholds count from
 // the delivered content.
 func TestThresholdCountsFromWhatWasDelivered(t *testing.T) {

@@ -236,9 +236,7 @@ func (h *Hub) next(ctx context.Context, s *registry.Subscription, newest registr
 	}
 	c := cursor.Cursor{Query: s.Query, Filter: filter, Rate: time.Duration(s.Rate), Rules: &rules}
 	c.Jump(s.Cursor)
-	if s.LastDelivery != nil {
-		c.Sent(*s.LastDelivery)
-	}
+	c.Sent(deliver.LastDelivery(s, now))
 	if due := c.Due(now); filter.All() && due.IsZero() { // every change is worth a delivery
 		return cursor.Event{Kind: cursor.Snapshot}, nil
 	}
