@@ -55,6 +55,48 @@ func TestFiringAlertsOfNewAlertmanager(t *testing.T) {
 	}
 }
 
+// A receiver that has had messages of one rule, and has none to get, is told what fires when it joins another one. It ends
+// when no rule has it any more.
+func TestKnownReceiverJoinsAndLeaves(t *testing.T) {
+	r := newRig(t)
+	url, requests := newAlertmanager(t)
+	first, second := r.log.Add("first", diff.Select, false), r.log.Add("second", diff.Select, false)
+	r.record(first, "a=11")
+	r.record(second, "a=11")
+	to := []registry.Receiver{{Kind: "alertmanager", Address: url}}
+	a := r.create(registry.RuleSettings{Name: "first", Query: first, When: "?value > 10", To: to})
+	s := registry.RuleSettings{Name: "second", Query: second, When: "?value > 10"}
+	b := r.create(s)
+	until(t, "the alert", func() bool { return requests.Load() > 0 })
+	r.record(first, "a=1")
+	idle := func() bool {
+		x, err := r.deliver.Subscription(a.Receivers[0].ID)
+		n := r.deliver.Stats()
+		return err == nil && x.Reminded == nil && r.rule("first").Receivers[0].Waiting() == 0 && n.Running+n.Queued == 0
+	}
+	until(t, "its end", func() bool { return r.rule("first").Status == registry.RuleInactive && idle() })
+	time.Sleep(100 * time.Millisecond) // more than the pause between two messages about what fires
+	before := requests.Load()
+	s.To = to
+	if _, err := r.Replace(t.Context(), app, b.ID, s); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "what fires", func() bool { return requests.Load() > before })
+	r.record(second, "a=1")
+	until(t, "the end of the other", func() bool { return r.rule("second").Status == registry.RuleInactive && idle() })
+	if err := r.Remove(a.ID); err != nil {
+		t.Fatal(err)
+	}
+	if time.Sleep(20 * time.Millisecond); !r.deliver.Has(a.Receivers[0].ID) {
+		t.Error("it has ended, though a rule has it")
+	}
+	s.To = nil
+	if _, err := r.Replace(t.Context(), app, b.ID, s); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the end of the receiver", func() bool { return !r.deliver.Has(a.Receivers[0].ID) })
+}
+
 // An alert that goes on is sent again in time although another one, which comes and goes, is told more often than that.
 func TestFiringAlertBesideAnother(t *testing.T) {
 	var steady atomic.Int32

@@ -283,10 +283,13 @@ func (s *step) put(list ...*draft) error {
 		}
 		x.State, x.trouble, x.bytes = *d.state, "", d.state.Size()+x.Size()
 		if d.removed {
+			told = append(told, x.receivers...) // those of no other rule end
 			s.replace(x, nil)
 		} else if d.next != nil {
 			d.next.State = x.State
+			told = append(told, x.receivers...)
 			s.replace(s.rules[x.ID], d.next)
+			told = append(told, d.next.receivers...) // what fires may be new to one
 		}
 	}
 	s.mu.Unlock()
