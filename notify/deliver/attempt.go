@@ -143,7 +143,7 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 		}
 		return outcome{hold: e.lapsed(host)}
 	}
-	r := c.Send(ctx, e.client)
+	r := c.Send(ctx, e.client).timed(e.opts.Now())
 	if c.Release != nil {
 		c.Release()
 	}

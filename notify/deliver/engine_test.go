@@ -476,6 +476,35 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
+// An unwritten message fails before a call is made.
+type unwritten struct{ attempts *atomic.Int64 }
+
+func (u unwritten) Next(_ context.Context, s *registry.Subscription, now time.Time) (Step, error) {
+	if BackingOff(s, now) {
+		return Step{Hold: *s.NextTry}, nil
+	}
+	return Step{Call: &Call{Since: now, Send: func(context.Context, *Client) Reply {
+		u.attempts.Add(1)
+		return Reply{Err: errors.New("there is no key")}
+	}}}, nil
+}
+
+// What fails before a call is made is tried again after the usual pause.
+func TestUnwrittenMessageIsTriedAgainLater(t *testing.T) {
+	var attempts atomic.Int64
+	e := newTestEngine(t, func(o *Options) {
+		o.Schedule = Schedule{Pauses: []time.Duration{time.Hour}}
+		o.Targets = map[registry.Way]Target{"count": unwritten{&attempts}}
+	}, pendingCalls("a", "http://127.0.0.1:1", 0))
+	began := time.Now()
+	until(t, "an attempt", func() bool { x, _ := e.store.Subscription("a"); return x.Failures > 0 })
+	time.Sleep(100 * time.Millisecond)
+	x, err := e.store.Subscription("a")
+	if n := attempts.Load(); err != nil || n != 1 || x.FailingSince.Before(began.Add(-time.Minute)) || x.NextTry.Sub(began) < time.Hour {
+		t.Errorf("%d attempts, failing since %v, the next at %v: %v", n, x.FailingSince, x.NextTry, err)
+	}
+}
+
 // Pauses grow by the schedule and stay at its end.
 func TestPauses(t *testing.T) {
 	schedule := Schedule{Pauses: []time.Duration{time.Second, time.Minute}}

@@ -34,6 +34,14 @@ type Reply struct {
 // OK reports whether the receiver accepted the call.
 func (r Reply) OK() bool { return r.Err == nil && r.Status/100 == 2 }
 
+// timed returns a reply with times: a call that failed before anything was sent has none.
+func (r Reply) timed(now time.Time) Reply {
+	if r.At.IsZero() {
+		r.Sent, r.At = now, now
+	}
+	return r
+}
+
 // refusals are the statuses of HTTP that are about the message or its signature. Another
 // message may be accepted.
 var refusals = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
