@@ -476,6 +476,35 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
+// Dead letters that are sent again wait for as long as the receiver asks for, and not for ever.
+func TestReplayWaitsForReceiver(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := registry.Subscription{Dead: []registry.DeadLetter{{Replay: true}, {Replay: true}}}
+	s.Dead[0].ID, s.Dead[1].ID = "a", "b"
+	busy := Reply{Sent: at, At: at, Status: http.StatusTooManyRequests, Wait: 30 * time.Second}
+	if Replayed(&s, "a", busy) || !s.Dead[0].Replay || s.Dead[0].Attempts != 1 || !s.Asked {
+		t.Errorf("it is not sent again: %+v", s)
+	}
+	if !BackingOff(&s, at.Add(29*time.Second)) || BackingOff(&s, at.Add(34*time.Second)) {
+		t.Errorf("it is sent again at %v", s.NextTry)
+	}
+	for range 2 * 24 * 60 {
+		busy.Sent = busy.At.Add(34 * time.Second)
+		busy.At = busy.Sent
+		Replayed(&s, "a", busy)
+	}
+	if s.Dead[0].Replay || !s.Dead[1].Replay {
+		t.Errorf("after more than a day: %+v", s.Dead)
+	}
+	refused := Reply{Sent: busy.At, At: busy.At, Status: http.StatusBadRequest}
+	if Replayed(&s, "b", refused) || s.Dead[1].Replay {
+		t.Errorf("refused: %+v", s.Dead)
+	}
+	if s.Dead[1].Replay = true; !Replayed(&s, "b", Reply{Sent: busy.At, At: busy.At, Status: 200}) || len(s.Dead) != 1 || s.NextTry != nil {
+		t.Errorf("taken: %+v", s)
+	}
+}
+
 // An unwritten message fails before a call is made.
 type unwritten struct{ attempts *atomic.Int64 }
 

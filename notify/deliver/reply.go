@@ -163,8 +163,12 @@ func Bury(s *registry.Subscription, m registry.OutboxMessage, seq uint64, r Repl
 	}
 }
 
+// mostReplay is how long a dead letter is sent again to a receiver that asks for pauses.
+const mostReplay = 24 * time.Hour
+
 // Replayed records the outcome of sending a dead letter again, and reports whether it is
-// delivered. Each replay is one attempt.
+// delivered. Each replay is one attempt, unless the receiver asks for a pause: the letter is then sent again after it, for as long
+// as the receiver has failed for less than a day.
 func Replayed(s *registry.Subscription, letter string, r Reply) bool {
 	at := slices.IndexFunc(s.Dead, func(d registry.DeadLetter) bool { return d.ID == letter })
 	if r.OK() {
@@ -174,9 +178,14 @@ func Replayed(s *registry.Subscription, letter string, r Reply) bool {
 		}
 		return true
 	}
+	later := r.Wait > 0
+	if later {
+		failed(s, r, min(r.Wait, mostWait))
+		later = r.At.Sub(*s.FailingSince) < mostReplay
+	}
 	if at >= 0 {
 		d := &s.Dead[at]
-		d.Replay, d.Error = false, r.Problem()
+		d.Replay, d.Error = later, r.Problem()
 		d.Attempts++
 	}
 	if r.Status == http.StatusGone {
