@@ -130,6 +130,29 @@ func TestEvaluatedAfterClockWasSetForward(t *testing.T) {
 	}
 }
 
+// An alert that waits since an answer of long before its rule was made waits for no longer than it says.
+func TestWaitSinceAnEarlierAnswer(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	q := r.log.Add("q", diff.Select, false)
+	var machine clocktest.Machine
+	machine.Set(time.Until(time.Unix(1_790_000_000, 0)))
+	r.options.Now = machine.Now
+	r.start()
+	machine.Pass(time.Minute)
+	r.record(q, "a=20")
+	machine.Pass(5 * time.Minute)
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(20 * time.Minute)})
+	machine.Pass(15 * time.Minute)
+	r.ahead = 19 * time.Minute
+	r.record(q, "a=21")
+	at := time.Unix(1_790_000_000+60*int64(r.tick), 0).Add(r.ahead)
+	until(t, "the answer is examined", func() bool { return r.rule("late").State.CheckedAt.Equal(at) })
+	if got := r.rule("late").Status; got != registry.RuleFiring {
+		t.Errorf("after 20 minutes it is %s", got)
+	}
+}
+
 // While the server does not go by the clock of the machine yet, Alertmanager may: what has ended has ended by both clocks, and
 // what fires goes on by both.
 func TestAlertmanagerWhenTheClockIsSet(t *testing.T) {

@@ -68,15 +68,21 @@ func (s *step) peek(x *entry) *registry.RuleState {
 // an answer was then.
 type answerTimes struct{ answer, at, limit time.Time }
 
-// mostLag is how long after an answer its alerts are stored, as a rule.
+// mostLag is how long after an answer its alerts are stored, as a rule, if the clock does not tell.
 const mostLag = time.Minute
 
-// A forward is the last time that the clock of this process was set forward: from before to after.
-type forward struct{ last, before, after time.Time }
+// A forward is the last time that the clock of this process was set forward: from before to after. No other step is later than
+// known.
+type forward struct{ last, before, after, known time.Time }
 
 // note takes a reading of the clock.
 func (f *forward) note(now time.Time) {
-	if by := now.Round(0).Sub(f.last.Round(0)) - now.Sub(f.last); !f.last.IsZero() && by > time.Second {
+	if f.last.IsZero() {
+		f.known = now.Round(0)
+	} else if by := now.Round(0).Sub(f.last.Round(0)) - now.Sub(f.last); by > time.Second {
+		if !f.after.IsZero() {
+			f.known = f.after
+		}
 		f.before, f.after = now.Round(0).Add(-by), now.Round(0)
 	}
 	f.last = now
@@ -96,8 +102,12 @@ func (e *Engine) limit(x *entry, now time.Time) time.Time {
 	if v.at.IsZero() || !v.answer.Equal(x.State.CheckedAt) {
 		return time.Time{}
 	}
-	late := max(e.ahead.passed(v.answer, v.at), v.limit.Sub(v.answer), 0) // so the next answer may be there already
-	return v.answer.Add(now.Sub(v.at) + min(late, mostLag))
+	// The next answer may be there already.
+	late := max(e.ahead.passed(v.answer, v.at), v.limit.Sub(v.answer), 0)
+	if v.answer.Before(e.ahead.known) { // the clock may have been set meanwhile
+		late = min(late, mostLag)
+	}
+	return v.answer.Add(now.Sub(v.at) + late)
 }
 
 // keepTime moves the times of alerts if an answer is from later than the time allows that has passed: a clock
