@@ -153,6 +153,59 @@ func TestWaitSinceAnEarlierAnswer(t *testing.T) {
 	}
 }
 
+// The end of a proof is no step of the clock: what waits goes on waiting for as long as it says.
+func TestWaitAfterTheEndOfAProof(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	q := r.log.Add("q", diff.Select, false)
+	base := time.Unix(1_790_000_000, 0)
+	var machine clocktest.Machine
+	machine.Set(time.Until(base))
+	r.options.Now = machine.Now
+	r.start()
+	second := 0
+	pass := func(to int) {
+		machine.Pass(time.Duration(to-second) * time.Second)
+		second = to
+	}
+	record := func(at int, rows ...string) {
+		t.Helper()
+		pass(at)
+		r.ahead = time.Duration(at-60*(r.tick+1)) * time.Second
+		r.record(q, rows...)
+	}
+	want := func(checked, firing, pending int) {
+		t.Helper()
+		at := base.Add(time.Duration(checked) * time.Second)
+		until(t, "the answer is examined", func() bool { return r.rule("late").State.CheckedAt.Equal(at) })
+		if v := r.rule("late"); v.Firing != firing || v.Pending != pending {
+			t.Errorf("at %d %d fire and %d wait", checked, v.Firing, v.Pending)
+		}
+	}
+	record(60, "a=20")
+	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(10 * time.Minute)})
+	record(560, "a=20", "b=20")
+	want(560, 0, 2)
+	pass(670)
+	r.proved.Store(base.Unix() + 665)
+	r.waker.Wake(q)
+	want(665, 1, 1)
+	for _, again := range []func(){
+		func() { r.proved.Store(0); r.waker.Wake(q) },
+		func() { record(1100, "a=20", "b=20") },
+	} {
+		asked := r.asked.Load()
+		again()
+		until(t, "another look", func() bool { return r.asked.Load() > asked })
+		time.Sleep(20 * time.Millisecond)
+		if v := r.rule("late"); v.Firing != 1 || v.Pending != 1 {
+			t.Fatalf("%d fire and %d wait", v.Firing, v.Pending)
+		}
+	}
+	record(1170, "a=20", "b=20")
+	want(1170, 2, 0)
+}
+
 // While the server does not go by the clock of the machine yet, Alertmanager may: what has ended has ended by both clocks, and
 // what fires goes on by both.
 func TestAlertmanagerWhenTheClockIsSet(t *testing.T) {

@@ -208,9 +208,11 @@ func (s *step) follow(x *entry, log *reading) (more bool, err error) {
 				checked = until
 			}
 		}
-		if at.Seq == 0 || next.IsZero() || next.After(checked) && !checked.Before(state.CheckedAt) {
+		back := checked.Before(state.CheckedAt) // the clock was set back, unless that is the end of a proof
+		if at.Seq == 0 || next.IsZero() || next.After(checked) && !back || back && log.status.CheckedAt.Equal(x.lastAnswer.confirmed) {
 			return false, nil
 		}
+		s.draft(x).confirmed = log.status.CheckedAt
 		return false, s.fold(x, checked, func(state *registry.RuleState) []registry.RuleEvent { return x.program.Confirm(state, checked) })
 	case at.Epoch == "" || rule.NeedsResult(state):
 	default:

@@ -39,6 +39,7 @@ type draft struct {
 	evaluations uint64
 	limit       time.Time // no answer is from later, unless a clock was set; zero: not known
 	limitAt     time.Time // when limit was true
+	confirmed   time.Time // the last answer, which a proof may have prolonged, after the last change
 }
 
 func (s *step) full() bool { return len(s.drafts) >= pageRules || s.weight >= mostQueued }
@@ -65,8 +66,8 @@ func (s *step) peek(x *entry) *registry.RuleState {
 }
 
 // answerTimes are when an answer was given, when it was evaluated by the clock of this process, and what the latest time of
-// an answer was then.
-type answerTimes struct{ answer, at, limit time.Time }
+// an answer was then. A proof may have prolonged the answer that was confirmed.
+type answerTimes struct{ answer, at, limit, confirmed time.Time }
 
 // mostLag is how long after an answer its alerts are stored, as a rule, if the clock does not tell.
 const mostLag = time.Minute
@@ -282,7 +283,7 @@ func (s *step) put(list ...*draft) error {
 			told = append(told, x.receivers...)
 		}
 		if !d.state.CheckedAt.Equal(x.State.CheckedAt) {
-			if x.lastAnswer = (answerTimes{d.state.CheckedAt, now, d.limit}); !d.limitAt.IsZero() {
+			if x.lastAnswer = (answerTimes{d.state.CheckedAt, now, d.limit, d.confirmed}); !d.limitAt.IsZero() {
 				x.lastAnswer.at = d.limitAt
 			}
 		}
