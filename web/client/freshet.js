@@ -294,7 +294,7 @@ class Subscription {
 
   refused (m) {
     this.client.byId.delete(this.id)
-    if (m.code === 'unavailable' || m.code === 'limit') return this.client.later(this)
+    if (m.code === 'unavailable' || m.code === 'limit') return this.client.later(this, milliseconds(m.retry_after))
     this.client.subscriptions.delete(this)
     this.handler({ ...m, final: true })
   }
@@ -422,7 +422,7 @@ export class Freshet {
     if (m.type === 'ready') return this.begin(m)
     const sub = this.byId.get(m.id)
     if (!sub) return // the subscription has ended
-    this.pause = this.options.minBackoff // the connection works
+    if (m.type !== 'error') this.pause = this.options.minBackoff // the connection works
     sub.receive(m)
   }
 
@@ -458,13 +458,14 @@ export class Freshet {
     this.after(() => this.connect())
   }
 
-  later (sub) {
-    this.after(() => { if (this.ready && this.subscriptions.has(sub)) sub.subscribe() })
+  /** Subscribes again after a pause, of at least ms, unless a new connection has done so. */
+  later (sub, ms) {
+    this.after(() => { if (this.ready && this.subscriptions.has(sub) && !this.byId.has(sub.id)) sub.subscribe() }, ms)
   }
 
-  /** Calls f after a growing, random pause, so that clients do not reconnect all at once. */
-  after (f) {
-    this.in(this.pause * (0.5 + Math.random()), f)
+  /** Calls f after ms and a growing, random pause, so that clients do not reconnect all at once. */
+  after (f, ms = 0) {
+    this.in(ms + this.pause * (0.5 + Math.random()), f)
     this.pause = Math.min(2 * this.pause, this.options.maxBackoff)
   }
 

@@ -131,6 +131,61 @@ test('a live server', { skip: process.env.FRESHET_URL && process.env.FRESHET_QUE
   assert.equal(hash[1], hash[0])
 })
 
+/** A server for one client, as a class for options.WebSocket. answer(message, socket) gets what the client sends. */
+function fakeServer (answer) {
+  return class {
+    constructor () {
+      this.readyState = 1
+      setTimeout(() => this.onopen())
+    }
+
+    send (text) {
+      const m = JSON.parse(text)
+      setTimeout(() => m.type === 'init' ? this.say({ type: 'ready' }) : answer(m, this))
+    }
+
+    say (m) { this.onmessage({ data: JSON.stringify(m) }) }
+    close () {}
+  }
+}
+
+const wait = ms => new Promise(resolve => setTimeout(resolve, ms))
+
+test('a refused subscription is not asked for twice after the connection broke', async () => {
+  const asked = []
+  const freshet = new Freshet('http://127.0.0.1:1', {
+    minBackoff: 200,
+    WebSocket: fakeServer((m, socket) => {
+      asked.push(m.id)
+      if (asked.length > 1) return socket.say({ type: 'subscribed', id: m.id, epoch: 'e', seq: 0 })
+      socket.say({ type: 'error', id: m.id, code: 'unavailable', message: '' })
+      freshet.pause = 1 // so it connects again before it asks again
+      socket.onclose({ code: 1006 })
+    })
+  })
+  freshet.follow('q')
+  await wait(500)
+  freshet.close()
+  assert.deepEqual(asked, ['s1', 's2'])
+})
+
+test('a refused subscription is asked for again after growing pauses, of what the server asks for at least', async () => {
+  for (const [more, most] of [[{}, 12], [{ retry_after: '150ms' }, 3]]) {
+    let asked = 0
+    const freshet = new Freshet('http://127.0.0.1:1', {
+      minBackoff: 5,
+      WebSocket: fakeServer((m, socket) => {
+        asked++
+        socket.say({ type: 'error', id: m.id, code: 'unavailable', message: '', ...more })
+      })
+    })
+    freshet.follow('q')
+    await wait(400)
+    freshet.close()
+    assert.ok(asked > 1 && asked <= most, `asked ${asked} times`)
+  }
+})
+
 test('the package ws is used if there is no global WebSocket', async () => {
   const { WebSocketServer } = await import('ws')
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
