@@ -572,7 +572,7 @@ class Follower:
     def _take(self, kind: str, data: Dict[str, Any]) -> Optional[Update]:
         if kind == "snapshot":
             if data.get("truncated"):  # too large for an event
-                self._result, self._position = self._client._result(self.query, data["form"], data.get("ordered", False))
+                self._read(data["form"], data.get("ordered", False))
                 return self._update(None)
             self._result = Result.of(data["form"], data.get("ordered", False), data["results"])
             self._position = Position(data["epoch"], data["seq"])
@@ -588,6 +588,19 @@ class Follower:
         elif kind == "complete":
             self.reason = str(data.get("reason") or "the query ended")
         return None
+
+    def _read(self, form: str, ordered: bool) -> None:
+        """Takes the whole result from its address, which knows no filter."""
+        if self._options.get("where"):
+            raise FreshetError("the rows that meet where are too many for one event: follow the query without where, "
+                               "ask for fewer vars, or have limits.change of the server raised")
+        result, self._position = self._client._result(self.query, form, ordered)
+        names = self._options.get("vars")
+        if names:
+            names = ",".join([names] if isinstance(names, str) else names).split(",")
+            rows = {"head": {"vars": [name for name in result.vars if name in names]}, "results": {"bindings": result.bindings()}}
+            result = Result.of(form, ordered, rows)
+        self._result = result
 
     def _change(self, change: Change) -> Optional[Update]:
         here = self._position

@@ -74,6 +74,33 @@ class Events(unittest.TestCase):
         self.assertEqual(list(freshet._events(io.BytesIO(stream))), [("alive", {"seq": 1})])  # the last one is cut off
 
 
+class Large(unittest.TestCase):
+    """A result that is too large for an event is read from its address, which knows no filter."""
+
+    class Client:
+        def _result(self, query, form, ordered):
+            rows = {"head": {"vars": ["b", "a"]}, "results": {"bindings": [binding(a="1", b="x"), binding(a="1", b="y"), binding(b="z")]}}
+            return freshet.Result.of(form, ordered, rows), freshet.Position("e", 3)
+
+    def first(self, **options):
+        follower = freshet.Follower(self.Client(), "q", None, options)
+        return follower, follower._take("snapshot", {"form": "SELECT", "truncated": True})
+
+    def test_vars(self):
+        self.assertEqual(len(self.first()[1].result.vars), 2)
+        for names in ("a", ["a"], "other,a", ["other", "a"]):
+            follower, update = self.first(vars=names)
+            self.assertEqual((update.result.vars, update.result.values()), (("a",), [{"a": "1"}, {"a": "1"}, {"a": None}]))
+            change = {"form": "SELECT", "epoch": "e", "prev": 3, "seq": 4}
+            for of, rows in (("added", []), ("removed", [binding(a="1")])):
+                change[of] = {"head": {"vars": ["a"]}, "results": {"bindings": rows}}
+            self.assertEqual(follower._take("change", change).result.values(), [{"a": "1"}, {"a": None}])
+
+    def test_where(self):
+        with self.assertRaisesRegex(freshet.FreshetError, "without where"):
+            self.first(where="a:>:1")
+
+
 class Mistakes(unittest.TestCase):
     def test_arguments(self):
         with self.assertRaises(ValueError) as e:
