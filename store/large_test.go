@@ -13,8 +13,8 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
-	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/cohort"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
 	"github.com/freshet/freshet/store/journal/memory"
 )

@@ -35,7 +35,7 @@ func (s *Server) applyFile(c *config.Config) error {
 	switch _, err = s.Store.Endpoints.Endpoint(c.DefaultEndpoint); {
 	case errors.Is(err, registry.ErrNotFound):
 		return unknown
-	case errors.Is(err, registry.ErrReadOnly): // nobody knows now whether there is one
+	case errors.Is(err, registry.ErrReadOnly): // it is not known now whether there is one
 		return nil
 	}
 	return err

@@ -64,7 +64,7 @@ func (j *judge) contents(who int) {
 	case lapsed || len(states) == 0 || j.restored > 0 && last == nil: // a backup may lack the subscription
 	case last == nil && hooked < 0:
 		j.say(end, "follower %d (%s) has not begun", who, f.Way)
-	case last == nil && j.answered(f.Query, states, hooked): // there is nothing to tell
+	case last == nil && answered(j.answers(f.Query), states, hooked): // there is nothing to tell
 	case !slices.Equal(last, states[len(states)-1]):
 		j.say(end, "follower %d (%s) ends with %v, the history with %v", who, f.Way, last, states[len(states)-1])
 	}
@@ -353,8 +353,8 @@ func (j *judge) changed(q int) (at time.Duration) {
 }
 
 // answered reports whether the states of a query may all be from answers that came before a time.
-func (j *judge) answered(q int, states [][]int, before time.Duration) bool {
-	for _, a := range j.answers(q) {
+func answered(answers []answer, states [][]int, before time.Duration) bool {
+	for _, a := range answers {
 		if a.at < before && len(states) > 0 && slices.Equal(a.rows, states[0]) {
 			states = states[1:]
 		}

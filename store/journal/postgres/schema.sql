@@ -11,7 +11,7 @@ CREATE TABLE IF NOT EXISTS {schema}.entry (
 	at    timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- Commands are compressed already. ALTER TABLE waits for whoever reads the table, such as pg_dump, and all
+-- Commands are compressed already. ALTER TABLE waits for all that read the table, such as pg_dump, and all
 -- others then wait for it, so it runs only where it is needed.
 DO $$ BEGIN
 	IF (SELECT attstorage FROM pg_attribute WHERE attrelid = '{schema}.entry'::regclass AND attname = 'cmd') <> 'e' THEN
