@@ -260,7 +260,6 @@ func shown(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 	now := p.clock.Now()
 	p.mu.LockPlan()
-	was := p.planner.Proofs().Endpoint()
 	e, err := p.set.endpoint, p.update(now)
 	p.planner.Proofs().Wake(now)
 	if e.Feed == "" {
@@ -278,33 +277,30 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 	executors := p.proofs.executors
 	p.mu.Unlock()
 	if !polls {
-		return errors.Join(err, p.recordDoubts(was))
+		return errors.Join(err, p.recordDoubts())
 	}
 	text := e.PositionQuery()
 	a, err := p.poller.runWithin(ctx, positionQuery(e, text), limit)
 	if err != nil { // such as: the next slot can pay for no more
 		p.log.Debug("the position was not asked for", "error", err)
-		return nil
+		return p.recordDoubts()
 	}
 	if b := p.polled(a, text, limit, executors, more); b.Proof != nil {
 		if _, err := p.ledger.Record(e.Name, b); err != nil {
 			return err
 		}
 	}
-	return p.recordDoubts(was)
+	return p.recordDoubts()
 }
 
 // recordDoubts records at once that a proof was wrong, or that earlier positions are worth nothing: what is said to be proved
 // goes by what is recorded.
-func (p *pacer) recordDoubts(was proof.Endpoint) error {
+func (p *pacer) recordDoubts() error {
 	p.mu.LockPlan()
-	e, name, space := p.planner.Proofs().Endpoint(), p.set.endpoint.Name, p.space
-	changed := e.Rebuilt != was.Rebuilt || !e.Off.Equal(was.Off)
-	if changed {
-		e, changed = p.planner.Proofs().Learnt()
-	}
+	name, space := p.set.endpoint.Name, p.space
+	e, is := p.planner.Proofs().Doubted()
 	p.mu.Unlock()
-	if !changed {
+	if !is {
 		return nil
 	}
 	_, err := p.ledger.Record(name, Batch{Space: space, Proof: &e})

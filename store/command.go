@@ -208,5 +208,5 @@ const (
 	kindLease        byte = 'l'
 	kindRules        byte = 'a'
 	kindSecret       byte = 'k'
-	kindFeed         byte = 'f'
+	kindFeed         byte = 'F'
 )

@@ -153,6 +153,12 @@ func (d *boltFile) transact(f func(tx *bbolt.Tx) (frees bool, err error)) error 
 func (d *boltFile) commit(tx *bbolt.Tx) error {
 	d.durable.commit.Lock()
 	defer d.durable.commit.Unlock()
+	defer func() {
+		if p := recover(); p != nil { // before readers go on
+			_ = d.breaks(fmt.Errorf("commit to %s: %v", d.path, p))
+			panic(p)
+		}
+	}()
 	id := tx.ID()
 	failure := tx.Commit()
 	if failure == nil {

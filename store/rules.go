@@ -78,9 +78,16 @@ func (d *RuleStore) Rule(id string) (registry.StoredRule, error) {
 	return newest(d.boltFile, func(tx *bbolt.Tx) (registry.StoredRule, error) { return findRule(tx, id) })
 }
 
-// Applied is like Rule, of what this node knows. It does not ask the other nodes of a cluster about a rule that is not there.
-func (d *RuleStore) Applied(id string) (registry.StoredRule, error) {
-	return fetch(d.boltFile, func(tx *bbolt.Tx) (registry.StoredRule, error) { return findRule(tx, id) })
+// Applied returns a rule if this node has it. It does not ask the other nodes of a cluster about one that is not there.
+func (d *RuleStore) Applied(id string) (r registry.StoredRule, is bool, err error) {
+	err = d.view(func(tx *bbolt.Tx) error {
+		r, err = findRule(tx, id)
+		return err
+	})
+	if errors.Is(err, registry.ErrNotFound) {
+		return r, false, nil
+	}
+	return r, err == nil, err
 }
 
 func findRule(tx *bbolt.Tx, id string) (r registry.StoredRule, err error) {

@@ -44,8 +44,8 @@ type Store interface {
 	Rules() ([]registry.StoredRule, error)
 	// Rule returns one rule. It wraps registry.ErrNotFound.
 	Rule(id string) (registry.StoredRule, error)
-	// Applied is like Rule, of what this process knows. In a cluster, Rule asks the other nodes about what is not there.
-	Applied(id string) (registry.StoredRule, error)
+	// Applied returns a rule if this process knows it. In a cluster, Rule asks the other nodes about what is not there.
+	Applied(id string) (r registry.StoredRule, is bool, err error)
 	// EditRules makes all changes in one durable transaction, or none. An error that wraps
 	// registry.ErrReadOnly or ErrAway is temporary, one that is registry.ErrUnusable ends the
 	// engine, and any other makes the rules failing that it is about.

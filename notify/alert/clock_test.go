@@ -155,6 +155,12 @@ func TestWaitSinceAnEarlierAnswer(t *testing.T) {
 
 // The end of a proof is no step of the clock: what waits goes on waiting for as long as it says.
 func TestWaitAfterTheEndOfAProof(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		t.Run(fmt.Sprint("restarts ", restarts), func(t *testing.T) { waitAfterProof(t, restarts) })
+	}
+}
+
+func waitAfterProof(t *testing.T, restarts bool) {
 	r := newRig(t)
 	r.stop()
 	q := r.log.Add("q", diff.Select, false)
@@ -190,9 +196,13 @@ func TestWaitAfterTheEndOfAProof(t *testing.T) {
 	r.proved.Store(base.Unix() + 665)
 	r.waker.Wake(q)
 	want(665, 1, 1)
+	if restarts {
+		r.stop()
+		r.start()
+	}
 	for _, again := range []func(){
 		func() { r.proved.Store(0); r.waker.Wake(q) },
-		func() { record(1100, "a=20", "b=20") },
+		func() { record(1130, "a=20", "b=20") },
 	} {
 		asked := r.asked.Load()
 		again()

@@ -208,7 +208,10 @@ func (s *step) follow(x *entry, log *reading) (more bool, err error) {
 				checked = until
 			}
 		}
-		back := checked.Before(state.CheckedAt) // the clock was set back, unless that is the end of a proof
+		back := checked.Before(state.CheckedAt)      // the clock was set back, unless that is the end of a proof
+		if back && x.lastAnswer == (answerTimes{}) { // an earlier process, or another node, has evaluated the last one
+			x.lastAnswer.confirmed = log.status.CheckedAt
+		}
 		if at.Seq == 0 || next.IsZero() || next.After(checked) && !back || back && log.status.CheckedAt.Equal(x.lastAnswer.confirmed) {
 			return false, nil
 		}

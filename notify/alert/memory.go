@@ -64,12 +64,13 @@ func (e *Engine) Refresh(ids []string) error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
 	for _, id := range ids {
-		r, err := e.opts.Store.Applied(id)
-		var x *entry
-		if err == nil {
-			x = e.opts.load(r)
-		} else if !errors.Is(err, registry.ErrNotFound) {
+		r, is, err := e.opts.Store.Applied(id)
+		if err != nil {
 			return err
+		}
+		var x *entry
+		if is {
+			x = e.opts.load(r)
 		}
 		e.mu.Lock()
 		e.replace(e.rules[id], x)

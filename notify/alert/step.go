@@ -72,19 +72,17 @@ type answerTimes struct{ answer, at, limit, confirmed time.Time }
 // mostLag is how long after an answer its alerts are stored, as a rule, if the clock does not tell.
 const mostLag = time.Minute
 
-// A forward is the last time that the clock of this process was set forward: from before to after. No other step is later than
-// known.
+// A forward is the last time that the clock of this process was set forward: from before to after. No step is later than known.
 type forward struct{ last, before, after, known time.Time }
 
 // note takes a reading of the clock.
 func (f *forward) note(now time.Time) {
-	if f.last.IsZero() {
+	by := now.Round(0).Sub(f.last.Round(0)) - now.Sub(f.last)
+	switch {
+	case f.last.IsZero() || by < -time.Second:
 		f.known = now.Round(0)
-	} else if by := now.Round(0).Sub(f.last.Round(0)) - now.Sub(f.last); by > time.Second {
-		if !f.after.IsZero() {
-			f.known = f.after
-		}
-		f.before, f.after = now.Round(0).Add(-by), now.Round(0)
+	case by > time.Second:
+		f.before, f.after, f.known = now.Round(0).Add(-by), now.Round(0), now.Round(0)
 	}
 	f.last = now
 }
@@ -104,7 +102,7 @@ func (e *Engine) limit(x *entry, now time.Time) time.Time {
 		return time.Time{}
 	}
 	// The next answer may be there already.
-	late := max(e.ahead.passed(v.answer, v.at), v.limit.Sub(v.answer), 0)
+	late := max(e.ahead.passed(v.answer, v.at), min(v.limit.Sub(v.answer), mostLag), 0)
 	if v.answer.Before(e.ahead.known) { // the clock may have been set meanwhile
 		late = min(late, mostLag)
 	}

@@ -27,6 +27,7 @@ type proofs struct {
 	armed      map[*item]time.Time
 	saved      float64 // executions that proofs have saved since the last audit
 	unrecorded bool    // view.Endpoint has to be recorded
+	doubted    bool    // at once, because earlier answers prove less than they did
 	// position is the endpoint's, as it told it last, and pending are the queries that an event reached, or
 	// that a gap concerns, since their answers.
 	position feed.Before
@@ -442,8 +443,16 @@ func (p Proofs) Learnt() (e proof.Endpoint, changed bool) {
 	if p.view == nil || !p.unrecorded {
 		return proof.Endpoint{}, false
 	}
-	p.unrecorded = false
+	p.unrecorded, p.doubted = false, false
 	return p.view.Endpoint, true
+}
+
+// Doubted is Learnt for what has to be recorded at once.
+func (p Proofs) Doubted() (e proof.Endpoint, is bool) {
+	if !p.doubted {
+		return proof.Endpoint{}, false
+	}
+	return p.Learnt()
 }
 
 // Change changes what is known about proofs at the endpoint.
@@ -451,11 +460,12 @@ func (p Proofs) Change(change func(*proof.Endpoint)) {
 	if p.view == nil {
 		return
 	}
-	rebuilt, decided := p.view.Endpoint.Rebuilt, p.told
+	was, decided := p.view.Endpoint, p.told
 	p.view.Change(change)
 	p.unrecorded = true
+	p.doubted = p.doubted || was.Rebuilt != p.view.Endpoint.Rebuilt || !was.Off.Equal(p.view.Endpoint.Off)
 	p.told = p.told && !p.view.Several()
-	if r := p.view.Refusal(); r != p.refusal || decided != p.told || rebuilt != p.view.Endpoint.Rebuilt {
+	if r := p.view.Refusal(); r != p.refusal || decided != p.told || was.Rebuilt != p.view.Endpoint.Rebuilt {
 		p.refusal = r
 		p.placeAgain()
 	}

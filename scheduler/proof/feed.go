@@ -141,8 +141,8 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 		b.Head.Time = now
 	}
 	if b.Head != (feed.Place{}) {
-		begins := f.Base == (feed.Place{}) && b.Gap == "" && !b.Partial
-		if f.advance(b.Head); begins { // events up to the head may exist that were not compared, or with other numbers
+		begins, numbering := f.Base == (feed.Place{}), f.Numbering
+		if f.advance(b.Head); (begins || f.Numbering > numbering) && b.Gap == "" && !b.Partial { // events up to the head may exist that were not compared, or with other numbers
 			f.Base = f.Next()
 			f.Base.Time = now
 		}

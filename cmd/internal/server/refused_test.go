@@ -192,7 +192,7 @@ func TestRefusedCommands(t *testing.T) {
 	})
 	g.refuse(0, 0)
 	everything(t, n, s, hook.URL, "first")
-	seen := g.all(t, "nlqepStRa")
+	seen := g.all(t, "nlQePStba")
 	for kind, count := range seen {
 		for skip := range min(count, 20) {
 			g.refuse(kind, skip)
