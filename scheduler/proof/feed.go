@@ -142,7 +142,9 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 	}
 	if b.Head != (feed.Place{}) {
 		begins, numbering := f.Base == (feed.Place{}), f.Numbering
-		if f.advance(b.Head); (begins || f.Numbering > numbering) && b.Gap == "" && !b.Partial { // events up to the head may exist that were not compared, or with other numbers
+		f.advance(b.Head)
+		// Events up to the head may exist that were not compared, or with other numbers.
+		if (begins || f.Numbering > numbering) && b.Gap == "" && !b.Partial {
 			f.Base = f.Next()
 			f.Base.Time = now
 		}
