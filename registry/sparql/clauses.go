@@ -318,7 +318,11 @@ func (x *analyser) words(all []*Select) error {
 			if target == len(tokens) || tokens[target].Kind == Punct {
 				return x.errorAt(t, "SERVICE needs the IRI of an endpoint")
 			}
-			x.services.add(tokens[target].Text, t.Pos)
+			name := tokens[target].Text
+			if tokens[target].Own {
+				name += " of the query's own prefix"
+			}
+			x.services.add(name, t.Pos)
 		case w == "AS" && i+1 < len(tokens) && tokens[i+1].Kind == Word:
 			// Calls of dialects may have types there.
 			bound := f.expression && (!x.isCall(f.at) || tokens[f.at-1].keyword() == "BIND")

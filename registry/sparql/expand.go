@@ -39,7 +39,7 @@ func tooLong(text string) error {
 func expandName(t *Token, d *declaration, colon int) {
 	expanded := "<" + d.namespace + unescapeLocal(t.Text[colon:]) + ">"
 	if schemeLen(d.namespace) == 0 || hasDotSegment(d.namespace) || hasDotSegment(expanded[1:len(expanded)-1]) {
-		d.kept = true
+		d.kept, t.Own = true, true
 		return
 	}
 	t.Kind, t.Text = IRI, expanded

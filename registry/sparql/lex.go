@@ -56,7 +56,7 @@ func (l *lexer) errorAt(pos int, format string, args ...any) error {
 
 // emit adds the token from the current position to end and moves there.
 func (l *lexer) emit(k Kind, end int) {
-	l.tokens = append(l.tokens, Token{k, l.text[l.pos:end], l.pos, end})
+	l.tokens = append(l.tokens, Token{Kind: k, Text: l.text[l.pos:end], Pos: l.pos, End: end})
 	l.pos = end
 }
 

@@ -98,8 +98,9 @@ func (t *Tree) keepsSolutions(g *Group) bool {
 				return false
 			}
 		case "SERVICE":
-			name := strings.TrimPrefix(strings.Trim(t.Tokens[e.Subject.Token].Text, "<>"), wikibase)
-			if name != "label" && name != "wikibase:label" || slices.ContainsFunc(labels, func(l label) bool {
+			of := t.Tokens[e.Subject.Token]
+			name := strings.TrimPrefix(strings.Trim(of.Text, "<>"), wikibase)
+			if of.Own || name != "label" && name != "wikibase:label" || slices.ContainsFunc(labels, func(l label) bool {
 				return anyEnds(bound, l.suffix)
 			}) {
 				return false

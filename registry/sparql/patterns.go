@@ -274,6 +274,9 @@ func (r *patternReader) service(e Element) {
 		return e.Word == "" && slices.Contains(serviceParam, r.tokens[e.Subject.Token].Text)
 	})
 	name := strings.TrimPrefix(strings.Trim(t.Text, "<>"), wikibase)
+	if t.Own {
+		name = ""
+	}
 	switch strings.TrimPrefix(name, "wikibase:") {
 	case "label":
 		r.label(&g)

@@ -59,6 +59,14 @@ func TestUnprovable(t *testing.T) {
 			t.Errorf("%s: %s", text, why)
 		}
 	}
+	for _, text := range []string{ // names of the query's own prefixes that cannot be expanded
+		`PREFIX wikibase: <http://e/./> SELECT * { ?s ?p ?o FILTER(wikibase:f(?o)) }`,
+		`BASE <http://e/> PREFIX wikibase: <> SELECT * { ?s ?p ?o SERVICE wikibase:label { ?a ?b ?c } }`,
+	} {
+		if why := Unprovable(text, false); why == "" {
+			t.Errorf("%s is provable", text)
+		}
+	}
 	if why := Unprovable(prefix+`SELECT ?s ?o { ?s x:p ?o } ORDER BY ?o`, false); why != "" {
 		t.Errorf("if the sequence is no part of the result: %s", why)
 	}

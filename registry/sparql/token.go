@@ -23,6 +23,7 @@ const (
 // strings. Pos and End are byte offsets in the query text.
 type Token struct {
 	Kind     Kind
+	Own      bool // a name whose prefix the query declares, and that cannot be expanded: it is not what the endpoint calls so
 	Text     string
 	Pos, End int
 }
