@@ -167,6 +167,10 @@ func TestEndpointSources(t *testing.T) {
 	if a = w.post(at+"/revert", "").status(200); a.json()["max_rows"] != 0.0 {
 		t.Errorf("all taken back: %s", a.body)
 	}
+	w.do("PATCH", at, `{"budget":"1s","max_rows":5}`, merge7396).status(200)
+	if a = w.post(at+"/revert?setting=budget&setting=max_rows", "").status(200); a.json()["budget"] != "2s" || a.json()["max_rows"] != 0.0 {
+		t.Errorf("two taken back: %s", a.body)
+	}
 	w.post(at+"/revert?setting=colour", "").problem(422, "bad-endpoint")
 	w.post("/v1/endpoints/moon/revert", "").problem(404, "not-found")
 	for _, e := range w.get("/v1/endpoints").status(200).json()["endpoints"].([]any) {

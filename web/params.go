@@ -25,7 +25,7 @@ type params struct {
 var lists = []string{"tags", "default_graph_uri", "default-graph-uri", "named_graph_uri", "named-graph-uri"}
 
 // repeatable lists the parameters that may occur more than once.
-var repeatable = append([]string{"vars", "where", "query", "label"}, lists...)
+var repeatable = append([]string{"vars", "where", "query", "label", "setting"}, lists...)
 
 // names returns the parameters that the call of a route may have. any means that the
 // handler looks at them itself.

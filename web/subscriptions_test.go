@@ -323,7 +323,7 @@ func TestTopicsAreWhatGetAnswers(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/v1/queries/" + id, "/v1/queries/" + id + "/results", "/v1/queries/" + id + "/changes",
-		"/v1/queries/" + id + "/results.nt", "/v1/queries/" + graph + "/results.srj",
+		"/v1/queries/" + id + "/results.nt", "/v1/queries/" + graph + "/results.srj", "/v1/queries/" + graph + "/changes.rdfp",
 		"/v1/queries/" + id + "/results.srj?x=1", "/v1/queries/none/results.srj", "/v1/queries/" + id + "/explain", "/v1/changes.atom", "/", ""} {
 		if _, err := topics.Find(path, false); !missing(err) {
 			t.Errorf("%s is taken for a topic: %v", path, err)

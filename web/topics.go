@@ -38,7 +38,7 @@ func NewTopics(c Config) (*Topics, error) {
 }
 
 // noTopics can be read like topics, but not followed.
-var noTopics = []string{"/results", "/changes", "/changes/diff", "/timemap"}
+var noTopics = []string{"/results", "/changes", "/changes.rdfp", "/changes/diff", "/timemap"}
 
 func (t *Topics) find(path string, stranger bool) (registry.Query, string, error) {
 	rest, ok := strings.CutPrefix(path, "/v1/queries/")
