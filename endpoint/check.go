@@ -275,7 +275,7 @@ func (c *checker) rows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !count.Outcome.Complete() || count.Result == nil || count.Result.Len() != 1 {
+	if !count.Outcome.Complete() || count.Result == nil || count.Result.Len() != 1 || len(count.Result.Vars()) != 1 {
 		c.found("no row cap", false, "not known: "+count.Error)
 		return nil
 	}

@@ -183,6 +183,22 @@ func TestCheckFindsCap(t *testing.T) {
 	}
 }
 
+// An answer without columns is no number.
+func TestCheckWithoutColumns(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", typeJSON)
+		if strings.HasPrefix(r.FormValue("query"), "ASK") {
+			fmt.Fprint(w, `{"head":{},"boolean":true}`)
+			return
+		}
+		fmt.Fprint(w, `{"head":{"vars":[]},"results":{"bindings":[{}]}}`)
+	}))
+	defer s.Close()
+	if _, bad, _ := checked(t, registry.Endpoint{URL: s.URL}); !strings.Contains(bad["no row cap"], "not known") {
+		t.Errorf("%v", bad)
+	}
+}
+
 // An endpoint that does not answer a request for several queries, or ignores its VALUES
 // block, should be asked for each query alone.
 func TestCheckProposesMergeOff(t *testing.T) {

@@ -80,7 +80,7 @@ func (r *runner) handleMergedResponse(x response) error {
 		r.checkHealth(now)
 		r.l.log.Info("the answer to a request for several queries says nothing about them", "slot", r.slot.Number, "kind", k.kind,
 			"members", len(k.members), "outcome", a.Outcome, "elapsed", a.Elapsed, "error", why)
-		return nil
+		return r.flushIfDue()
 	}
 	outs, err := r.conclude(x.r.Execution, k, a, now)
 	r.l.mu.Unlock()

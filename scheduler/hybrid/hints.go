@@ -44,8 +44,9 @@ func (h *hearing) hear(c *policy.Candidate, changed bool, chance float64) {
 	}
 }
 
-// right is the probability that a hint is true. Half of the first ones are taken to be.
-func (h *hearing) right() float64 { return (h.told[proven] + 1) / (h.told[hinted] + 2) }
+// right is the probability that a hint is true. Half of the first ones are taken to be. More may prove true than still count,
+// if many show late.
+func (h *hearing) right() float64 { return min((h.told[proven]+1)/(h.told[hinted]+2), 0.99) }
 
 // evidence is what a hint says for a change, as in the yardstick "signals": the negative
 // logarithm of the probability that it is false. Hints that are rarely true are none.

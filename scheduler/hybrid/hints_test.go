@@ -107,3 +107,20 @@ func TestHintedGoesFirst(t *testing.T) {
 		t.Errorf("after false hints, %s is first", got)
 	}
 }
+
+// More hints can prove true than still count, if all show late: their evidence stays a number.
+func TestHintsThatAllShowLate(t *testing.T) {
+	e := new(endpointState)
+	for range 100 {
+		e.hear(&policy.Candidate{Hinted: true}, false, 0.01)
+	}
+	for range 10 {
+		e.fadeHints()
+	}
+	for range 100 {
+		e.hear(&policy.Candidate{Hinted: true, Shown: policy.ShownLate}, true, 0.01)
+	}
+	if r, x := e.right(), e.evidence(); r >= 1 || !(x > 0 && x < 10) {
+		t.Errorf("%g are true, and the evidence is %g", r, x)
+	}
+}
