@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -348,3 +349,29 @@ func TestTimeoutIsNoCut(t *testing.T) {
 }
 
 var _ scheduler.Executor = (*service)(nil)
+
+// With a gap, trial runs and executions of slots come one after the other: the gap begins when a request has ended.
+func TestTrialsAreAloneWithAGap(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		e := endpoint("@every 1m", 40*time.Second, "rr")
+		e.Concurrency, e.MinGap = 4, registry.Duration(time.Second)
+		w := newWorld(t, e, same(t, 5*time.Second))
+		w.register("a")
+		w.register("b")
+		w.run()
+		var trials sync.WaitGroup
+		for range 3 {
+			trials.Go(func() {
+				if _, err := w.loop.Trial(t.Context(), &registry.Query{ID: "trial", Endpoint: city}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(2 * time.Minute)
+		trials.Wait()
+		w.stop()
+		if w.service.most != 1 || w.service.ran("trial") != 3 || w.service.ran("q_a") < 2 {
+			t.Errorf("%d at a time, %d trial runs, %d executions", w.service.most, w.service.ran("trial"), w.service.ran("q_a"))
+		}
+	})
+}

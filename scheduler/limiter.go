@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // A limiter bounds how many executions of an endpoint run at a time, those of slots
@@ -13,6 +15,14 @@ type limiter struct {
 	width   int
 	used    int
 	waiting []chan struct{}
+}
+
+// atOnce is how many requests an endpoint gets at a time: with a gap one, after which the gap begins.
+func atOnce(e registry.Endpoint) int {
+	if e.MinGap > 0 {
+		return 1
+	}
+	return e.Concurrency
 }
 
 // resize changes the bound. Executions that run finish.

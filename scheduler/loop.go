@@ -72,7 +72,7 @@ func NewLoop(c Config) (*Loop, error) {
 	}
 	l.log = l.log.With("endpoint", set.endpoint.Name)
 	l.comparer = &comparer{ledger: l.ledger, clock: l.clock}
-	l.limiter.resize(set.endpoint.Concurrency)
+	l.limiter.resize(atOnce(set.endpoint))
 	l.blank()
 	l.seen.Store(&LoopState{Endpoint: set.endpoint.Name, States: l.planner.Census().States})
 	t := &trials{loopData: l}

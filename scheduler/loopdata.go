@@ -94,7 +94,7 @@ func (l *loopData) adopt() {
 		l.planner.SetPolicy(l.set.policy, plan.Rule(e.Rule), time.Duration(e.Budget))
 	}
 	l.planner.SetClaims(l.set.ranking, l.set.endpoint.ProfileShare)
-	l.limiter.resize(l.set.endpoint.Concurrency)
+	l.limiter.resize(atOnce(l.set.endpoint))
 }
 
 // update updates the plan with the ledger's news. The plan is complete, so that an older
