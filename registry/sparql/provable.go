@@ -121,7 +121,8 @@ func (t *Tree) calls(s Span, groups []*Group) string {
 			continue
 		}
 		x := t.Tokens[i]
-		known := x.Kind != IRI && x.Kind != Name && x.Kind != Word || !x.Own && begins(strings.Trim(x.Text, "<>"), steady) || standard[x.keyword()]
+		known := x.Kind != IRI && x.Kind != Name && x.Kind != Word || standard[x.keyword()] ||
+			!x.Own && begins(strings.Trim(x.Text, "<>"), steady)
 		if t.Tokens[i+1].is("(") && !known {
 			return "it calls the function " + x.Text
 		}
