@@ -63,15 +63,23 @@ func TestWaitAfterClockWasSetBack(t *testing.T) {
 	until(t, "the alert", func() bool { return len(h.messages()) == 1 })
 }
 
-// A clock that is set forward is not time that passed: it completes no "for", and ends no alert.
-func TestWaitAfterClockWasSetForward(t *testing.T) {
-	r, h := newRig(t), newHook(t)
+// begin is when the clocks of the node that asks, and of a clock rig, begin.
+var begin = time.Unix(1_790_000_000, 0)
+
+// newClockRig returns a rig whose engine goes by a clock that can be set.
+func newClockRig(t *testing.T) (*rig, *clocktest.Machine) {
+	r, machine := newRig(t), new(clocktest.Machine)
 	r.stop()
-	q := r.log.Add("q", diff.Select, false)
-	var machine clocktest.Machine
-	machine.Set(time.Until(time.Unix(1_790_000_000, 0))) // as the clock of the node that asks
+	machine.Set(time.Until(begin))
 	r.options.Now = machine.Now
 	r.start()
+	return r, machine
+}
+
+// A clock that is set forward is not time that passed: it completes no "for", and ends no alert.
+func TestWaitAfterClockWasSetForward(t *testing.T) {
+	r, machine := newClockRig(t)
+	h, q := newHook(t), r.log.Add("q", diff.Select, false)
 	record := func(row string) {
 		machine.Pass(time.Minute)
 		r.record(q, row)
@@ -107,17 +115,12 @@ func TestWaitAfterClockWasSetForward(t *testing.T) {
 
 // An answer of before the clock was set forward that is evaluated afterwards says nothing about how late answers are.
 func TestEvaluatedAfterClockWasSetForward(t *testing.T) {
-	r := newRig(t)
-	r.stop()
+	r, machine := newClockRig(t)
 	q := r.log.Add("q", diff.Select, false)
-	var machine clocktest.Machine
-	machine.Set(time.Until(time.Unix(1_790_000_000, 0)))
-	r.options.Now = machine.Now
-	r.start()
 	machine.Pass(time.Minute)
 	r.record(q, "a=20")
 	r.ahead = 40 * 24 * time.Hour
-	machine.Set(time.Until(time.Unix(1_790_000_000, 0)) + r.ahead)
+	machine.Set(time.Until(begin) + r.ahead)
 	r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(90 * time.Second)})
 	for i, want := range []registry.RuleStatus{registry.RulePending, registry.RuleFiring} {
 		machine.Pass(time.Minute)
@@ -132,13 +135,8 @@ func TestEvaluatedAfterClockWasSetForward(t *testing.T) {
 
 // An alert that waits since an answer of long before its rule was made waits for no longer than it says.
 func TestWaitSinceAnEarlierAnswer(t *testing.T) {
-	r := newRig(t)
-	r.stop()
+	r, machine := newClockRig(t)
 	q := r.log.Add("q", diff.Select, false)
-	var machine clocktest.Machine
-	machine.Set(time.Until(time.Unix(1_790_000_000, 0)))
-	r.options.Now = machine.Now
-	r.start()
 	machine.Pass(time.Minute)
 	r.record(q, "a=20")
 	machine.Pass(5 * time.Minute)
@@ -161,15 +159,8 @@ func TestWaitAfterTheEndOfAProof(t *testing.T) {
 }
 
 func waitAfterProof(t *testing.T, restarts bool) {
-	r := newRig(t)
-	r.stop()
-	q := r.log.Add("q", diff.Select, false)
-	base := time.Unix(1_790_000_000, 0)
-	var machine clocktest.Machine
-	machine.Set(time.Until(base))
-	r.options.Now = machine.Now
-	r.start()
-	second := 0
+	r, machine := newClockRig(t)
+	q, second := r.log.Add("q", diff.Select, false), 0
 	pass := func(to int) {
 		machine.Pass(time.Duration(to-second) * time.Second)
 		second = to
@@ -182,7 +173,7 @@ func waitAfterProof(t *testing.T, restarts bool) {
 	}
 	want := func(checked, firing, pending int) {
 		t.Helper()
-		at := base.Add(time.Duration(checked) * time.Second)
+		at := begin.Add(time.Duration(checked) * time.Second)
 		until(t, "the answer is examined", func() bool { return r.rule("late").State.CheckedAt.Equal(at) })
 		if v := r.rule("late"); v.Firing != firing || v.Pending != pending {
 			t.Errorf("at %d %d fire and %d wait", checked, v.Firing, v.Pending)
@@ -193,7 +184,7 @@ func waitAfterProof(t *testing.T, restarts bool) {
 	record(560, "a=20", "b=20")
 	want(560, 0, 2)
 	pass(670)
-	r.proved.Store(base.Unix() + 665)
+	r.proved.Store(begin.Unix() + 665)
 	r.waker.Wake(q)
 	want(665, 1, 1)
 	if restarts {
