@@ -193,6 +193,9 @@ func (c *Client) ask(ctx context.Context, q *registry.Query, m Memory, limit tim
 	if err == errNotAllowed {
 		return result(registry.Cut, err.Error())
 	}
+	if err == errRests {
+		return verdict{Answer: Answer{Outcome: registry.Cut, Error: err.Error(), Elapsed: time.Since(began)}, sent: true}
+	}
 	v := c.judge(x, err, q, r, boundTo(m, r.identity), t)
 	v.first = m.Body == [2]uint64{}
 	if v.sent = !errors.Is(err, errSecret); v.sent {

@@ -18,11 +18,16 @@ const resendWithin = time.Second
 // errNotResent is the error of a request that is not sent again.
 var errNotResent = io.ErrUnexpectedEOF
 
+// errRests is the error of a redirect that is not followed, and of a challenge that is not
+// answered, because the endpoint has meanwhile told another request to wait.
+var errRests = errors.New("the endpoint wants us to wait, so neither a redirect is followed nor a challenge answered")
+
 // errNotAllowed is the error of a request that Options.Allowed keeps from being sent.
 var errNotAllowed = errors.New("this process may not ask the endpoint any more")
 
 // A resendGuard ends requests that may not be sent: those that this process may not make any
-// more, and those that net/http would send twice. net/http resends a request by itself if a
+// more, and those that net/http would send twice. It also waits for the gap before a redirect is
+// followed or a challenge answered. net/http resends a request by itself if a
 // reused connection ends without an answer. That is correct if the server closed the connection
 // before the request arrived, but not after, and not before the gap between two requests has
 // passed, nor while the endpoint wants no requests, as it may have answered to another one meanwhile.
@@ -36,6 +41,7 @@ type resendGuard struct {
 	trace   httptrace.ClientTrace
 
 	mu   sync.Mutex
+	more bool      // a request of this execution has had a connection
 	sent time.Time // when the unanswered request got its connection
 	want time.Time // when the request last began to wait for a connection
 }
@@ -57,6 +63,14 @@ func (o *resendGuard) look(string) {
 
 func (o *resendGuard) noteAnswer() { o.mark(time.Time{}) }
 
+// begun records that a request has a connection, and returns whether it is not the first one.
+func (o *resendGuard) begun() (more bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	more, o.more = o.more, true
+	return more
+}
+
 // mark returns how long the previous request was unanswered, and whether there
 // was one.
 func (o *resendGuard) mark(t time.Time) (silent time.Duration, again bool) {
@@ -75,11 +89,15 @@ func (o *resendGuard) mark(t time.Time) (silent time.Duration, again bool) {
 // connected is called before anything is sent on a connection.
 func (o *resendGuard) connected(info httptrace.GotConnInfo) {
 	silent, again := o.mark(time.Now())
-	if again && (silent > o.within || sleep(o.ctx, o.gap) != nil || o.rests()) {
-		o.refuse(errNotResent, info)
-		return
-	}
-	if again {
+	if o.begun() {
+		why := errRests
+		if again {
+			why = errNotResent
+		}
+		if again && silent > o.within || sleep(o.ctx, o.gap) != nil || o.rests() {
+			o.refuse(why, info)
+			return
+		}
 		o.mark(time.Now())
 	}
 	// The process may have been stopped for long since the execution began.
@@ -104,7 +122,7 @@ func (o *resendGuard) refuse(why error, info httptrace.GotConnInfo) {
 
 // failed returns why a request has no answer.
 func (o *resendGuard) failed(err error) error {
-	if cause := context.Cause(o.ctx); err != nil && (cause == errNotResent || cause == errNotAllowed) {
+	if cause := context.Cause(o.ctx); err != nil && (cause == errNotResent || cause == errNotAllowed || cause == errRests) {
 		return cause
 	}
 	return err

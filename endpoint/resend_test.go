@@ -171,3 +171,56 @@ func TestAllowed(t *testing.T) {
 	allowed = true
 	want(t, execute(t, c, q), registry.Changed)
 }
+
+// What follows a redirect or a challenge is a request of its own: it waits for the gap, and is not
+// sent while the endpoint rests.
+func TestFollowingRequestsArePolite(t *testing.T) {
+	const gap = 60 * time.Millisecond
+	for name, first := range map[string]http.HandlerFunc{
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/new?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
+		},
+		"a challenge": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("WWW-Authenticate", `Digest realm="r", nonce="n", qop="auth", algorithm=SHA-256`)
+			w.WriteHeader(http.StatusUnauthorized)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c *Client
+			var ended time.Time
+			requests, rests := 0, false
+			addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if requests++; requests%2 == 0 {
+					if d := time.Since(ended); d < gap {
+						t.Errorf("the second request came %s after the answer to the first, want at least %s", d, gap)
+					}
+					send(200, typeJSON, rows(1))(w, r)
+					return
+				}
+				if rests { // as the answer to another request says
+					c.health.mu.Lock()
+					c.health.throttled(verdict{wait: time.Hour})
+					c.health.mu.Unlock()
+				}
+				ended = time.Now()
+				first(w, r)
+			})
+			c = client(t, addr, func(e *registry.Endpoint, o *Options) {
+				e.MinGap = registry.Duration(gap)
+				e.Auth.Digest = &registry.Password{Username: "u", Password: "p"}
+			})
+			want(t, execute(t, c, sel("S")), registry.Changed)
+			if requests != 2 {
+				t.Fatalf("%d requests, want 2", requests)
+			}
+			c.auth = client(t, addr, func(e *registry.Endpoint, o *Options) {
+				e.Auth.Digest = &registry.Password{Username: "u", Password: "p"}
+			}).auth
+			rests = true
+			want(t, execute(t, c, sel("S")), registry.Cut, "wants us to wait")
+			if requests != 3 {
+				t.Errorf("%d requests, want 3: the endpoint was asked while it rested", requests)
+			}
+		})
+	}
+}
