@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/freshet/freshet/diff"
@@ -26,6 +27,9 @@ func TestDistinguishable(t *testing.T) {
 		{literal("1", xsd+"integer", ""), literal("2", xsd+"integer", ""), true},
 		{literal("1", xsd+"integer", ""), literal("01", xsd+"integer", ""), false},
 		{literal("1", xsd+"integer", ""), literal("2", xsd+"double", ""), false},
+		{literal("1.5", xsd+"decimal", ""), literal("-1", xsd+"decimal", ""), true},
+		{literal("1", xsd+"decimal", ""), literal("2e999999999", xsd+"decimal", ""), false},
+		{literal("1", xsd+"integer", ""), literal(strings.Repeat("9", 1<<20), xsd+"integer", ""), false},
 		{literal("2020-01-01Z", xsd+"date", ""), literal("2020-01-02Z", xsd+"date", ""), true},
 		{literal("2020-01-01", xsd+"date", ""), literal("2020-01-02", xsd+"date", ""), false},
 	} {
