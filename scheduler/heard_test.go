@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,4 +105,42 @@ func (w *world) health() registry.Health {
 		w.t.Fatal(err)
 	}
 	return n.Health
+}
+
+// The same holds if a request for several queries received it.
+func TestMergedWaitIsRecorded(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := newDataset(t)
+		e := merging(endpoint("never", time.Minute, "rr"), registry.MergeValues)
+		e.Concurrency = 2
+		var w *world
+		waits := registry.Health{State: registry.HealthThrottled, Until: epoch().Add(time.Hour), Failures: 1}
+		w = newWorld(t, e, func(q *registry.Query, n int) reply {
+			if q.ID == "q_alone" {
+				return reply{20 * time.Second, registry.Changed, schedulertest.Rows(t, "x")}
+			}
+			return d.reply(q, n)
+		})
+		d.fault = func(int) registry.Outcome {
+			if w.service.ran("q_alone") < 2 {
+				return registry.Changed
+			}
+			w.service.setHealth(waits)
+			return registry.Throttled
+		}
+		d.many(w, 50)
+		w.register("alone", about("http://x/a"))
+		w.run()
+		w.tick()
+		go w.tick()
+		refused := func(x asked) bool { return x.outcome == registry.Throttled }
+		for !slices.ContainsFunc(w.service.executions(), refused) {
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		if h := w.health(); h.State != waits.State || h.Until != waits.Until {
+			t.Errorf("after the answer the ledger knows %+v", h)
+		}
+		w.stop()
+	})
 }
