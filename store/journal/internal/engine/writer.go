@@ -177,6 +177,12 @@ func (w *Writer) flush(group []*call) {
 		ctx, cancel := context.WithTimeout(w.ctx, attempt+time.Duration(size>>20)*time.Second)
 		seqs, err := w.commit(ctx, items)
 		cancel()
+		if errors.Is(err, journal.ErrTooLarge) && len(group) > 1 { // one of them may be, and each alone not
+			for _, c := range group {
+				w.flush([]*call{c})
+			}
+			return
+		}
 		if err == nil && len(seqs) != len(items) {
 			err = fmt.Errorf("%d items were committed, the engine numbered %d", len(items), len(seqs))
 		}

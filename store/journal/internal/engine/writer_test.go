@@ -240,6 +240,39 @@ func TestWriterGroups(t *testing.T) {
 	}
 }
 
+// A command that is too large does not fail those that were to be committed with it.
+func TestWriterTooLargeInGroup(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f, w := newFake(t)
+		first := begin(t.Context(), w, "first", 1)
+		<-f.commits
+		calls := map[string]chan answer{}
+		for _, id := range []string{"a", "b", "c"} {
+			calls[id] = begin(t.Context(), w, id, 1)
+			synctest.Wait()
+		}
+		f.results <- fakeReply{}
+		<-first
+		if items := <-f.commits; len(items) != 3 {
+			t.Fatalf("commit of %v", items)
+		}
+		f.results <- fakeReply{journal.ErrTooLarge}
+		for _, id := range []string{"a", "b", "c"} {
+			if items := <-f.commits; len(items) != 1 || items[0].ID != id {
+				t.Fatalf("commit of %v, want %s alone", items, id)
+			}
+			var want error
+			if id == "b" {
+				want = journal.ErrTooLarge
+			}
+			f.results <- fakeReply{want}
+			if got := <-calls[id]; got.err != want {
+				t.Errorf("%s: %v, want %v", id, got.err, want)
+			}
+		}
+	})
+}
+
 func TestSearch(t *testing.T) {
 	for hi := range uint64(40) {
 		for want := uint64(3); want <= hi; want++ {
