@@ -191,6 +191,10 @@ func writeUntilFull(d *DB) error {
 		_, err = d.Ledger.Record("city", scheduler.Batch{Outcomes: []scheduler.Outcome{outcome(stats, old, "q_a", slot, big)}})
 		if err != nil {
 			fmt.Println("full:", err)
+			limit.Cur = 1 // so that a later attempt finds no room in pages that are free
+			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+				return err
+			}
 			return expectUntouched(d, stats, old.Hash())
 		}
 		fmt.Println(slot)

@@ -226,7 +226,7 @@ func TestResultsNarrow(t *testing.T) {
 	for _, n := range spared {
 		sum += n
 	}
-	if len(spared) < 5 || sum < spareable/20 {
+	if !testing.Short() && (len(spared) < 5 || sum < spareable/20) { // a short run has too few
 		t.Errorf("%d of %d are spared, for %d queries", sum, spareable, len(spared))
 	}
 	for _, form := range templates[20:22] {
