@@ -26,8 +26,17 @@ type Setup struct {
 	Ring     bool          // estimate from the last 63 executions, as the live loop does
 	Merge    string        // registry.Endpoint.Merge; empty is off
 	Signals  *Signals      // a noisy feed, nil = none
-	Warm     bool          // begin with what the policy has learnt in a run before, as after an import
+	Warm     string        // what the policy begins with: one of Warmths; empty: nothing
 }
+
+// What a policy begins with that has run over the whole trace before.
+const (
+	WarmImport = "import" // how often each query was executed and had changed, as after export and import
+	WarmState  = "state"  // all that it has learnt, as on a server that was moved or restored from a backup
+)
+
+// Warmths lists the values of Setup.Warm.
+func Warmths() []string { return []string{WarmImport, WarmState} }
 
 // A Row is the result of a simulation.
 type Row struct {
@@ -37,7 +46,7 @@ type Row struct {
 	Rule     string         `json:"rule"`
 	Merge    string         `json:"merge,omitempty"`
 	Signals  *Signals       `json:"signals,omitempty"`
-	Warm     bool           `json:"warm,omitempty"`
+	Warm     string         `json:"warm,omitempty"`
 	Bound    int            `json:"bound,omitempty"` // Simulator.Bound, set by RunAll
 	Metrics
 	// Slots lists the complete executions of each slot in order. Cuts lists slot and
@@ -62,6 +71,10 @@ func (s Setup) Check() error {
 		return fmt.Errorf("rule %q is not known, use %s", s.Rule, strings.Join(plan.Rules(), " or "))
 	case s.Signals != nil && !(s.Signals.Miss >= 0 && s.Signals.Miss <= 1 && s.Signals.Lie >= 0 && s.Signals.Lie < 1):
 		return fmt.Errorf("signals that miss %g and lie %g: each is a part of 1, and not all can be lies", s.Signals.Miss, s.Signals.Lie)
+	case s.Warm != "" && !slices.Contains(Warmths(), s.Warm):
+		return fmt.Errorf("warm %q is not known, use %s", s.Warm, strings.Join(Warmths(), " or "))
+	case s.Warm == WarmState && (s.Signals != nil || s.merges()):
+		return errors.New("warm state is not simulated with signals or merged requests")
 	case s.Merge != "" && !slices.Contains(registry.MergeModes(), s.Merge):
 		return fmt.Errorf("merge %q is not known, use %s", s.Merge, strings.Join(registry.MergeModes(), " or "))
 	case s.merges() && s.Rule == plan.RuleOverrun:
@@ -105,16 +118,27 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 	if s.Policy == "bayes" {
 		y.belief = w.belief()
 	}
-	if s.Warm && !policy.NeedsOracle(p) {
-		if c.Queries, err = w.warm(ctx, c); err != nil {
+	warm := s.Warm
+	if policy.NeedsOracle(p) {
+		warm = ""
+	}
+	if warm == WarmState {
+		c.World = twice{w}
+	}
+	var r *plan.Replay
+	if warm != "" {
+		if r, err = w.warm(ctx, c); err != nil {
 			return Row{}, err
 		}
-		c.Lead = time.Hour
 	}
-	c.Policy = policy.Foresee(p, y.oracle)
-	r, err := plan.NewReplay(c)
-	if err != nil {
-		return Row{}, err
+	if warm == WarmImport {
+		c.Queries, c.Lead = w.learnt(r), time.Hour
+	}
+	if warm != WarmState {
+		c.Policy = policy.Foresee(p, y.oracle)
+		if r, err = plan.NewReplay(c); err != nil {
+			return Row{}, err
+		}
 	}
 	if s.Schedule {
 		row.Slots, row.Cuts = make([][]int, w.t.Revisions), [][2]int{}
@@ -130,8 +154,8 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 	return row, nil
 }
 
-// warm returns the queries with what a replay of the whole trace finds out about them.
-func (w *Simulator) warm(ctx context.Context, c plan.ReplayConfig) ([]registry.Query, error) {
+// warm returns a replay that has played the whole trace.
+func (w *Simulator) warm(ctx context.Context, c plan.ReplayConfig) (*plan.Replay, error) {
 	r, err := plan.NewReplay(c)
 	if err != nil {
 		return nil, err
@@ -142,11 +166,36 @@ func (w *Simulator) warm(ctx context.Context, c plan.ReplayConfig) ([]registry.Q
 		}
 		r.Slot(func(plan.Played) {})
 	}
+	return r, nil
+}
+
+// learnt returns the queries with what a replay of the whole trace has found out about them.
+func (w *Simulator) learnt(r *plan.Replay) []registry.Query {
 	queries := slices.Clone(w.queries)
 	for i, e := range r.Entries() {
 		queries[i].Learnt = queries[i].Learnt.Plus(e.Stats.Changes, e.Stats.Executions-1, float64(e.Stats.Last)/24)
 	}
-	return queries, nil
+	return queries
+}
+
+// twice is a World whose history takes place twice. At the beginning of the second time all results are known,
+// as at t0.
+type twice struct{ *Simulator }
+
+// Execute implements plan.World.
+func (w twice) Execute(q int, slot, last uint64) plan.Known {
+	if n := uint64(w.t.Revisions); slot > n {
+		slot, last = slot-n, max(last, n)-n
+	}
+	return w.Simulator.Execute(q, slot, last)
+}
+
+// Total implements plan.World.
+func (w twice) Total(slot uint64) (cost, longest time.Duration, ok bool) {
+	if n := uint64(w.t.Revisions); slot > n {
+		slot -= n
+	}
+	return w.Simulator.Total(slot)
 }
 
 func (w *Simulator) slot(r *plan.Replay, y *tally, row *Row, schedule bool) {

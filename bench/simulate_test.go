@@ -152,21 +152,24 @@ func TestJaccard(t *testing.T) {
 	}
 }
 
-// A policy that begins with what it has learnt before finds more in a scarce budget.
+// A policy that begins with what it has learnt before finds more in a scarce budget, and more still if nothing of that is lost.
 func TestWarm(t *testing.T) {
 	tr, err := trace.Generate(t.Context(), tracetest.Small(200, 120), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, found := NewSimulator(tr), map[bool]int{}
-	for _, warm := range []bool{false, true} {
+	w, found := NewSimulator(tr), map[string]int{}
+	for _, warm := range []string{"", WarmImport, WarmState} {
 		row, err := w.Run(t.Context(), Setup{Policy: "hybrid", Budget: 200 * time.Millisecond, Rule: plan.RuleStrict, Warm: warm})
 		if err != nil {
 			t.Fatal(err)
 		}
 		found[warm] = row.Relevant
 	}
-	if found[true] < found[false]*21/20 {
-		t.Errorf("%d changes found, and %d with a warm start", found[false], found[true])
+	if found[WarmImport] < found[""]*21/20 || found[WarmState] < found[WarmImport] {
+		t.Errorf("changes found: %v", found)
+	}
+	if err := (Setup{Policy: "hybrid", Budget: time.Second, Rule: plan.RuleStrict, Warm: "hot"}).Check(); err == nil {
+		t.Error("an unknown warmth is taken")
 	}
 }

@@ -20,7 +20,8 @@ func simulateCommand(w *cli.Env) *cobra.Command {
 	var budgets, merges []string
 	var timeout time.Duration
 	var noise []float64
-	var schedule, asJSON, asCSV, ring, warm bool
+	var schedule, asJSON, asCSV, ring bool
+	var warm string
 	c := &cobra.Command{
 		Use: "simulate", Short: "Run policies over a trace", Args: cobra.NoArgs,
 		Long: `Runs policies over a trace with the planner and the statistics of the server, and
@@ -35,7 +36,8 @@ false. Live policies get them as hints, and signals knows how noisy they are.
 
 With --warm, a policy that learns knows how often each query was executed in a run
 over the same trace, how often it had changed, and in how many days, as after an
-export and import.
+export and import. With --warm=state it knows all that it has learnt in that run, as
+on a server that was moved or restored from a backup.
 
 With --merge, queries of a template are asked together, as the server does it, in
 traces that have templates; generated and recorded ones do. Each mode has its rows.
@@ -97,7 +99,9 @@ The policies:
 		"reports that are false")
 	f.BoolVar(&schedule, "schedule", false, "add the executions of each slot, with --json")
 	f.BoolVar(&ring, "ring", false, "estimate from the last 63 executions, as the server does, instead of from all")
-	f.BoolVar(&warm, "warm", false, "begin with what the policy has learnt in a run over the same trace, as after export and import")
+	f.StringVar(&warm, "warm", "", "begin with what the policy has learnt in a run over the same trace: "+
+		strings.Join(bench.Warmths(), " or "))
+	f.Lookup("warm").NoOptDefVal = bench.WarmImport
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	f.BoolVar(&asCSV, "csv", false, "print CSV")
 	return c
