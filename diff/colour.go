@@ -2,151 +2,309 @@ package diff
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// Colour refinement is used when the budget is spent. It mixes the hashes of
-// each node's neighbours into its own until no more nodes are distinguished. Of nodes
-// that remain alike, it gives one another colour and goes on, until every node with
-// neighbours has its own or the work is spent. The labels are canonical if nodes that
-// remain alike are interchangeable, as in nearly all graphs; because this is not certain,
-// the result is Approximate.
+// Colour refinement is used when the budget is spent, and for the ties of ordered results.
+//
+// Nodes with a first-degree hash of their own keep the label of it, and the others are labelled
+// one component at a time: nodes are connected that share a row. The hashes of each node's
+// neighbours are mixed into its own until no more nodes are told apart. Of nodes that remain
+// alike, one gets another colour, and so on, until each node of the component has its own or the
+// component's work is spent. A label is the hash of the component and the node's place in it, so a
+// change elsewhere does not affect it, and equal components are interchangeable. The labels are
+// canonical if nodes that remain alike are interchangeable, as in trees, chains, cycles and nearly
+// all graphs; because this is not certain, the result is Approximate.
 
-// colourWork bounds the rows visited by the refinement of one result.
-const colourWork = 300_000
+// A component may visit workPerPlace times as many places of nodes in rows as it has. What of
+// colourWork the places of the result leave is divided among them.
+const (
+	colourWork   = 300_000
+	workPerPlace = 48
+)
 
 type colours struct {
 	l      *labeller
 	colour []string
-	places bool // rows are distinguished by their tie group
-	work   int
-	whole  map[int32]string // wide rows with their current colours
+	places bool                 // rows are distinguished by their tie group
+	before func(a, b int32) int // which of two nodes that are alike goes first; nil: any
+	work   int                  // that is left for the component
+	size   map[string]int       // colour → the component's nodes that have it
+	whole  map[int32]string     // wide rows with their current colours
+}
+
+// A component is a set of connected nodes in canonical order.
+type component struct {
+	nodes  []int32
+	places int    // of nodes in the rows of each node
+	hash   string // of its rows
 }
 
 // approximate relabels all nodes by their colours.
 func (l *labeller) approximate() error {
 	l.order, l.used = nil, map[string]int{}
-	c := colours{l: l, colour: slices.Clone(l.first), work: colourWork}
-	if err := c.refine(); err != nil {
+	clear(l.name)
+	alike := map[string][]int32{}
+	for v, h := range l.first {
+		alike[h] = append(alike[h], int32(v))
+	}
+	for _, h := range slices.Sorted(maps.Keys(alike)) {
+		if g := alike[h]; len(g) == 1 {
+			l.issue(g[0], h)
+			delete(alike, h)
+		}
+	}
+	c := colours{l: l, colour: slices.Clone(l.first)}
+	if l.ordered {
+		before, err := l.bySequence(alike)
+		if err != nil {
+			return err
+		}
+		c.before = before
+	}
+	all, err := c.components()
+	if err != nil {
 		return err
 	}
-	first := c.colour
-	order, err := c.order()
-	for _, v := range order {
-		l.issue(v, first[v])
+	for _, k := range all {
+		for i, v := range k.nodes {
+			if l.hasNeighbours(v) {
+				l.issue(v, sum([]byte(k.hash+" "+itoa(i))))
+			} else {
+				l.issue(v, l.first[v])
+			}
+		}
 	}
-	return err
+	return nil
 }
 
 // rankByPlace ranks the nodes of an ordered result by colours that include the
 // positions of rows.
 func (l *labeller) rankByPlace(alike map[string][]int32) ([]int, error) {
-	c := colours{l: l, colour: slices.Clone(l.first), places: true, work: colourWork}
+	c := colours{l: l, colour: slices.Clone(l.first), places: true}
 	for base, nodes := range alike {
 		for _, v := range nodes {
 			c.colour[v] = base
 		}
 	}
-	if err := c.refine(); err != nil {
-		return nil, err
-	}
-	order, err := c.order()
-	rank := make([]int, len(l.at))
-	for i, v := range order {
-		rank[v] = i
+	all, err := c.components()
+	rank, n := make([]int, len(l.at)), 0
+	for _, k := range all {
+		for _, v := range k.nodes {
+			rank[v] = n
+			n++
+		}
 	}
 	return rank, err
 }
 
-// order returns the nodes by their colours, and within a colour by those that follow when
-// nodes that are alike get colours of their own.
-func (c *colours) order() ([]int32, error) {
-	first := c.colour
-	for v := c.alike(); v >= 0 && c.work > 0; v = c.alike() {
-		c.colour = slices.Clone(c.colour)
-		c.colour[v] = sum([]byte("!" + c.colour[v]))
-		if err := c.refine(); err != nil {
+// components returns the nodes without a label, by component. Those with the same hash are
+// equal, if no work was spent.
+func (c *colours) components() ([]component, error) {
+	for v, label := range c.l.name {
+		if label != "" {
+			c.colour[v] = label
+		}
+	}
+	var all []component
+	total, seen := 0, make([]bool, len(c.l.at))
+	for v := range c.l.at {
+		if seen[v] || c.l.name[v] != "" {
+			continue
+		}
+		k := component{}
+		for next := []int32{int32(v)}; len(next) > 0; {
+			fresh := slices.DeleteFunc(next, func(w int32) bool { return seen[w] })
+			for _, w := range fresh {
+				seen[w] = true
+				k.places += c.placesAround(w)
+			}
+			k.nodes = append(k.nodes, fresh...)
+			next = c.near(fresh)
+		}
+		total += k.places
+		all = append(all, k)
+	}
+	for i := range all {
+		k := &all[i]
+		c.work = k.places * max(workPerPlace, colourWork/total)
+		if c.before != nil {
+			slices.SortStableFunc(k.nodes, c.before)
+		}
+		if err := c.settle(k); err != nil {
 			return nil, err
 		}
 	}
-	order := make([]int32, len(first))
-	for v := range order {
-		order[v] = int32(v)
-	}
-	slices.SortStableFunc(order, func(a, b int32) int {
-		return cmp.Or(strings.Compare(first[a], first[b]), strings.Compare(c.colour[a], c.colour[b]))
+	slices.SortStableFunc(all, func(a, b component) int {
+		d := strings.Compare(a.hash, b.hash)
+		if d == 0 && c.before != nil {
+			d = c.before(a.nodes[0], b.nodes[0])
+		}
+		return d
 	})
-	return order, nil
+	return all, nil
 }
 
-// alike returns a node of the colour that the fewest nodes with neighbours, but at least
-// two, share; -1 if there is none.
-func (c *colours) alike() int32 {
-	nodes := map[string][]int32{}
-	for v, h := range c.colour {
-		if c.l.hasNeighbours(int32(v)) {
-			nodes[h] = append(nodes[h], int32(v))
-		}
-	}
-	best := int32(-1)
-	for h, list := range nodes {
-		if b := best; len(list) > 1 {
-			if b < 0 || len(list) < len(nodes[c.colour[b]]) || len(list) == len(nodes[c.colour[b]]) && h < c.colour[b] {
-				best = list[0]
+// near returns the nodes without a label that share rows with some nodes, and these nodes.
+func (c *colours) near(nodes []int32) (all []int32) {
+	rows := map[int32]bool{}
+	for _, v := range nodes {
+		for _, k := range c.l.at[v] {
+			if rows[k] {
+				continue
+			}
+			rows[k] = true
+			for _, w := range c.l.edges[k].nodes {
+				if c.l.name[w] == "" {
+					all = append(all, w)
+				}
 			}
 		}
 	}
-	return best
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
-// refine repeats until the number of colours no longer grows or the work is
-// spent.
-func (c *colours) refine() error {
-	for n := c.distinct(); n < len(c.colour) && c.work > 0; {
-		if err := c.wideRows(); err != nil {
+// placesAround returns how many places for nodes the rows of a node have. A row with many nodes is hashed once for all.
+func (c *colours) placesAround(v int32) (n int) {
+	for _, k := range c.l.at[v] {
+		if e := &c.l.edges[k]; e.wide != nil {
+			n += 2 + e.size/1024/len(e.nodes)
+		} else {
+			n += len(e.nodes) + e.size/1024
+		}
+	}
+	return n
+}
+
+// settle puts the nodes of a component into their order and hashes it.
+func (c *colours) settle(k *component) error {
+	c.size, c.whole = map[string]int{}, map[int32]string{}
+	for _, v := range k.nodes {
+		c.size[c.colour[v]]++
+	}
+	touched := k.nodes
+	for {
+		if err := c.refine(touched); err != nil {
 			return err
 		}
-		next := make([]string, len(c.colour))
-		for v := range next {
-			var err error
-			if next[v], err = c.mixed(int32(v)); err != nil {
-				return err
+		classes := c.alike(k.nodes)
+		if len(classes) == 0 || c.work <= 0 {
+			break
+		}
+		touched = nil
+		for _, x := range classes {
+			for _, v := range x.nodes {
+				if c.colour[v] != x.colour || c.size[x.colour] == 1 || c.work <= 0 {
+					continue
+				}
+				c.recolour(v, sum([]byte("!"+x.colour)))
+				if err := c.refine(c.near([]int32{v})); err != nil {
+					return err
+				}
 			}
 		}
-		c.colour = next
-		m := c.distinct()
-		if m == n {
-			return nil
+	}
+	slices.SortStableFunc(k.nodes, func(a, b int32) int { return strings.Compare(c.colour[a], c.colour[b]) })
+	return c.hash(k)
+}
+
+// A class is the nodes of a component with the same colour.
+type class struct {
+	colour string
+	nodes  []int32
+}
+
+// alike returns the classes of more than one node, the smallest first.
+func (c *colours) alike(nodes []int32) (all []class) {
+	c.work -= len(nodes)
+	of := map[string][]int32{}
+	for _, v := range nodes {
+		if h := c.colour[v]; c.size[h] > 1 {
+			of[h] = append(of[h], v)
 		}
-		n = m
+	}
+	for h, list := range of {
+		all = append(all, class{h, list})
+	}
+	slices.SortFunc(all, func(a, b class) int {
+		return cmp.Or(cmp.Compare(len(a.nodes), len(b.nodes)), strings.Compare(a.colour, b.colour))
+	})
+	return all
+}
+
+func (c *colours) recolour(v int32, colour string) {
+	if c.size[c.colour[v]]--; c.size[c.colour[v]] == 0 {
+		delete(c.size, c.colour[v])
+	}
+	c.colour[v] = colour
+	c.size[colour]++
+	for _, k := range c.l.at[v] {
+		delete(c.whole, k)
+	}
+}
+
+// refine tells nodes apart by the colours of their neighbours, as long as that brings new colours and the work lasts.
+// touched are the nodes whose neighbours have new colours. Those of a colour that see no new one keep it, or else the most
+// of those that see the same: so their neighbours need not be looked at again.
+func (c *colours) refine(touched []int32) error {
+	for len(touched) > 0 && c.work > 0 {
+		next, classes := map[int32]string{}, map[string][]int32{}
+		for _, v := range touched {
+			if class := c.colour[v]; c.size[class] > 1 {
+				var err error
+				if next[v], err = c.mixed(v); err != nil {
+					return err
+				}
+				classes[class] = append(classes[class], v)
+			}
+		}
+		var changed []int32
+		for class, nodes := range classes {
+			keeps := ""
+			if len(nodes) == c.size[class] {
+				keeps = mostOf(nodes, next)
+			}
+			for _, v := range nodes {
+				if next[v] != keeps {
+					c.recolour(v, next[v])
+					changed = append(changed, v)
+				}
+			}
+		}
+		touched = c.near(changed)
 	}
 	return nil
 }
 
-// wideRows hashes each row with many nodes once for all of these nodes.
-func (c *colours) wideRows() error {
-	c.whole = map[int32]string{}
-	for k := range c.l.edges {
-		e := &c.l.edges[k]
-		if e.wide == nil {
-			continue
-		}
-		c.work -= len(e.nodes) + e.size/1024
-		if err := c.l.stop.spend(e.size + 64*len(e.nodes)); err != nil {
-			return err
-		}
-		c.whole[int32(k)] = sum(e.render(nil, func(h int) string { return c.colour[e.nodes[h]] }))
+// mostOf returns the colour that the most nodes get, of several the first.
+func mostOf(nodes []int32, next map[int32]string) (most string) {
+	n := map[string]int{}
+	for _, v := range nodes {
+		n[next[v]]++
 	}
-	return nil
+	for h := range n {
+		if most == "" || cmp.Or(cmp.Compare(n[most], n[h]), strings.Compare(h, most)) < 0 {
+			most = h
+		}
+	}
+	return most
 }
 
-func (c *colours) distinct() int {
-	seen := make(map[string]struct{}, len(c.colour))
-	for _, h := range c.colour {
-		seen[h] = struct{}{}
+// wideRow hashes a row with many nodes once for all of these nodes.
+func (c *colours) wideRow(k int32) (string, error) {
+	if h, ok := c.whole[k]; ok {
+		return h, nil
 	}
-	return len(seen)
+	e := &c.l.edges[k]
+	c.work -= len(e.nodes) + e.size/1024
+	if err := c.l.stop.spend(e.size + 64*len(e.nodes)); err != nil {
+		return "", err
+	}
+	c.whole[k] = sum(e.render(nil, func(h int) string { return c.colour[e.nodes[h]] }))
+	return c.whole[k], nil
 }
 
 func (c *colours) mixed(v int32) (string, error) {
@@ -156,7 +314,11 @@ func (c *colours) mixed(v int32) (string, error) {
 		var text []byte
 		if e.wide != nil {
 			c.work--
-			text = []byte(c.whole[k] + e.wide.marks[v] + " ")
+			whole, err := c.wideRow(k)
+			if err != nil {
+				return "", err
+			}
+			text = []byte(whole + e.wide.marks[v] + " ")
 		} else {
 			c.work -= len(e.nodes) + e.size/1024
 			text = e.render(nil, func(h int) string {
@@ -169,12 +331,41 @@ func (c *colours) mixed(v int32) (string, error) {
 		if err := c.l.stop.spend(64 + len(text)); err != nil {
 			return "", err
 		}
-		place := ""
-		if c.places {
-			place = " " + itoa(e.place)
-		}
-		rows = append(rows, sum(append(text, itoa(e.count)+place...)))
+		rows = append(rows, sum(append(text, itoa(e.count)+c.place(e)...)))
 	}
 	slices.Sort(rows)
 	return sum([]byte(c.colour[v] + strings.Join(rows, ""))), nil
+}
+
+func (c *colours) place(e *edge) string {
+	if !c.places {
+		return ""
+	}
+	return " " + itoa(e.place)
+}
+
+// hash hashes the rows of a component, with its nodes written as their places in it.
+func (c *colours) hash(k *component) error {
+	at, seen := make(map[int32]string, len(k.nodes)), map[int32]bool{}
+	for i, v := range k.nodes {
+		at[v] = itoa(i)
+	}
+	var rows []string
+	for _, v := range k.nodes {
+		for _, n := range c.l.at[v] {
+			if seen[n] {
+				continue
+			}
+			seen[n] = true
+			e := &c.l.edges[n]
+			text := e.render(nil, func(h int) string { return cmp.Or(at[e.nodes[h]], c.colour[e.nodes[h]]) })
+			if err := c.l.stop.spend(64 + len(text)); err != nil {
+				return err
+			}
+			rows = append(rows, sum(append(text, " "+itoa(e.count)+c.place(e)...)))
+		}
+	}
+	slices.Sort(rows)
+	k.hash = sum([]byte(strings.Join(rows, "")))
+	return nil
 }

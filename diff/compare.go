@@ -35,6 +35,11 @@ func CompareUntil(stop func() error, old, new *Result) (*Delta, error) {
 	if err := compare(&p, old, new); err != nil || d.Empty() && d.sameVars() {
 		return nil, err
 	}
+	if new.approximate && !new.ordered && d.OldLen == d.NewLen && d.sameVars() {
+		if same, err := old.sameButLabels(&p, new); same || err != nil {
+			return nil, err
+		}
+	}
 	for _, r := range []*Result{old, new} {
 		if err := p.check(); err != nil {
 			return nil, err
@@ -44,6 +49,18 @@ func CompareUntil(stop func() error, old, new *Result) (*Delta, error) {
 	d.OldHash, d.NewHash = old.Hash(), new.Hash()
 	d.setJaccard()
 	return d, nil
+}
+
+// sameButLabels reports whether an unordered result equals an approximate one once its blank nodes are labelled as they are
+// today: another version of this package, or a search that ended elsewhere, may have labelled them.
+func (r *Result) sameButLabels(p *stopper, new *Result) (bool, error) {
+	again := &Result{form: r.form, vars: r.vars, text: slices.Clone(r.text), rows: slices.Clone(r.rows)}
+	if err := again.relabel(Options{Stop: p.ask}); err != nil {
+		return false, err
+	}
+	d := &Delta{Form: new.form, Vars: new.vars, OldVars: new.vars}
+	err := d.compareBags(p, again, new)
+	return err == nil && d.Empty(), err
 }
 
 func baseline(new *Result) *Delta {
