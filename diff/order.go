@@ -147,7 +147,12 @@ type keyTerm struct {
 	term []byte
 }
 
-func (k keyTerm) equal(o keyTerm) bool { return k.key == o.key && bytes.Equal(k.term, o.term) }
+// equal reports whether SPARQL leaves open which of two terms comes first: if they are the same, or both blank nodes.
+func (k keyTerm) equal(o keyTerm) bool {
+	return k.key == o.key && (bytes.Equal(k.term, o.term) || isBlank(k.term) && isBlank(o.term))
+}
+
+func isBlank(term []byte) bool { return bytes.Contains(term, []byte(blankPrefix)) }
 
 // keyTerms appends the terms that row i binds the names to, in the order of the
 // head.
