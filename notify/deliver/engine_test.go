@@ -237,6 +237,30 @@ func (h holding) Next(_ context.Context, _ *registry.Subscription, now time.Time
 	return Step{Hold: h.until}, nil
 }
 
+// An edit of a subscription ends the hold that its turn decides on meanwhile.
+func TestEditDuringTurn(t *testing.T) {
+	var asked atomic.Int64
+	decides, edited := make(chan struct{}), make(chan struct{})
+	e := newTestEngine(t, func(o *Options) {
+		o.Targets = map[registry.Way]Target{"count": counter{mark: func(string) {
+			if asked.Add(1) == 1 {
+				close(decides)
+				<-edited
+			}
+		}}}
+	}, func() registry.Subscription {
+		s := pendingCalls("a", "http://127.0.0.1:1", 0)
+		s.NextTry = utc(time.Now().Add(time.Hour))
+		return s
+	}())
+	<-decides
+	if _, err := e.Resume("a"); err != nil {
+		t.Fatal(err)
+	}
+	close(edited)
+	until(t, "another decision", func() bool { return asked.Load() > 1 })
+}
+
 // What waits for a time decides again when the clock is set back.
 func TestHoldAfterClockIsSetBack(t *testing.T) {
 	var asked, behind atomic.Int64

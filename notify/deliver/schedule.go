@@ -52,7 +52,7 @@ func (e *turns) update(s *registry.Subscription) {
 		x.probing = x.deaf && s.Failures > 0 && !s.Asked // the settings may be others since the start
 		e.addSubscriber(x)
 	}
-	x.hold, x.probe = time.Time{}, time.Time{}
+	x.hold, x.probe, x.edited = time.Time{}, time.Time{}, x.state == running
 	e.enqueue(x)
 	e.signal()
 }
@@ -286,7 +286,10 @@ func (e *turns) finish(x *subscriber, release func(), v outcome) {
 		e.note(x, h, v, now)
 	}
 	again := x.again || v.more
-	x.again = false
+	if x.edited { // the turn may have decided on a hold before
+		v.hold, v.failing = time.Time{}, false
+	}
+	x.again, x.edited = false, false
 	x.hold, x.probe = v.hold, time.Time{}
 	if v.failing {
 		x.probe = now.Add(e.opts.Schedule.Probe)

@@ -20,6 +20,7 @@ type subscriber struct {
 
 	state   state
 	again   bool      // a wake-up came while it was running
+	edited  bool      // an edit came while it was running
 	granted bool      // its host's rate allows the next call
 	gone    bool      // forgotten
 	hold    time.Time // wake-ups before are ignored
