@@ -187,10 +187,13 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 		v.hold = e.opts.Now().Add(5 * time.Second)
 	case after.State == registry.Ended:
 		v.gone = true
-	case after.NextTry != nil && after.Intent == nil:
-		v.hold, v.failing = *after.NextTry, !r.OK() && !after.Asked
-	case after.ExpiresAt != nil:
-		v.at = *after.ExpiresAt
+	default:
+		if after.NextTry != nil && after.Intent == nil {
+			v.hold, v.failing = *after.NextTry, !r.OK() && !after.Asked
+		}
+		if after.ExpiresAt != nil {
+			v.at = *after.ExpiresAt
+		}
 	}
 	return v
 }

@@ -237,6 +237,34 @@ func (h holding) Next(_ context.Context, _ *registry.Subscription, now time.Time
 	return Step{Hold: h.until}, nil
 }
 
+// A leased target ends subscriptions when they expire, and holds them back or fails until then.
+type leased struct{ fails bool }
+
+func (l leased) Next(_ context.Context, s *registry.Subscription, now time.Time) (Step, error) {
+	switch {
+	case !now.Before(*s.ExpiresAt):
+		return Step{Edit: func(s *registry.Subscription) { s.State = registry.Ended }}, nil
+	case l.fails && !BackingOff(s, now):
+		return Step{Call: &Call{Since: now, Send: func(context.Context, *Client) Reply { return Reply{Err: errors.New("no answer")} }}}, nil
+	}
+	return Step{Hold: now.Add(time.Hour), At: *s.ExpiresAt}, nil
+}
+
+// A subscription ends in time although wake-ups are ignored for longer.
+func TestEndsDuringHold(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		t.Run(fmt.Sprint("fails ", fails), func(t *testing.T) {
+			s := pendingCalls("a", "http://127.0.0.1:1", 0)
+			s.ExpiresAt = utc(time.Now().Add(100 * time.Millisecond))
+			e := newTestEngine(t, func(o *Options) {
+				o.Schedule = Schedule{Pauses: []time.Duration{time.Hour}, Probe: time.Hour}
+				o.Targets = map[registry.Way]Target{"count": leased{fails}}
+			}, s)
+			until(t, "the end", func() bool { return e.Stats().Subscriptions == 0 })
+		})
+	}
+}
+
 // An edit of a subscription ends the hold that its turn decides on meanwhile.
 func TestEditDuringTurn(t *testing.T) {
 	var asked atomic.Int64

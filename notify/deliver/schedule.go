@@ -291,13 +291,16 @@ func (e *turns) finish(x *subscriber, release func(), v outcome) {
 	}
 	x.again, x.edited = false, false
 	x.hold, x.probe = v.hold, time.Time{}
+	if !v.at.IsZero() && v.at.Before(x.hold) {
+		x.hold = v.at
+	}
 	if v.failing {
 		x.probe = now.Add(e.opts.Schedule.Probe)
 	}
 	switch {
 	case again:
 		e.enqueue(x)
-	case v.hold.IsZero() || !v.at.IsZero() && v.at.Before(x.next()):
+	case x.hold.IsZero():
 		e.schedule(x, v.at)
 	default:
 		e.schedule(x, x.next())
