@@ -42,7 +42,7 @@ type Feed struct {
 	Ahead   time.Duration `json:"ahead,omitempty"`
 	AheadAt time.Time     `json:"ahead_at,omitzero"`
 
-	// Unread is until when every event was told, if later ones may be waiting to be read.
+	// Unread is until when every event was told, if that is before Head: later ones may be waiting to be read.
 	Unread time.Time `json:"unread,omitzero"`
 
 	Heard      time.Time     `json:"heard,omitzero"`
@@ -102,6 +102,15 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 			*t = now
 		}
 	}
+	if b.Gap != "" {
+		if f.Base != (feed.Place{}) && !b.Partial {
+			f.Earlier = append(slices.Clone(f.Earlier), Stretch{f.Base, f.Next()})
+			f.Earlier = f.Earlier[max(0, len(f.Earlier)-maxEarlier):]
+		}
+		f.Base, f.Missing = feed.Place{}, b.Gap
+		f.Gaps++
+	}
+	told := f.Told()
 	switch {
 	case !b.More:
 		f.Unread = time.Time{}
@@ -112,14 +121,6 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 	}
 	if now.Sub(f.AheadAt) > aheadFor {
 		f.Ahead = 0
-	}
-	if b.Gap != "" {
-		if f.Base != (feed.Place{}) && !b.Partial {
-			f.Earlier = append(slices.Clone(f.Earlier), Stretch{f.Base, f.Next()})
-			f.Earlier = f.Earlier[max(0, len(f.Earlier)-maxEarlier):]
-		}
-		f.Base, f.Missing = feed.Place{}, b.Gap
-		f.Gaps++
 	}
 	for i := range b.Events {
 		e := &b.Events[i]
@@ -132,7 +133,10 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 		if f.Head.Time.Sub(e.Time) > longestDisorder {
 			e.Time = f.Head.Time
 		}
-		f.advance(e.Place)
+		last, numbering := f.Head.Time, f.Numbering
+		if f.advance(e.Place); f.Numbering == numbering {
+			f.Disorder = max(f.Disorder, last.Sub(e.Time))
+		}
 		f.Lag = max(0, now.Sub(e.Time))
 	}
 	f.Events += uint64(len(b.Events))
@@ -147,6 +151,14 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 		if (begins || f.Numbering > numbering) && b.Gap == "" && !b.Partial {
 			f.Base = f.Next()
 			f.Base.Time = now
+		}
+	}
+	if !b.More && !b.Head.Time.IsZero() { // it may be from before the events that were read meanwhile
+		if b.Head.Time.After(told) {
+			told = b.Head.Time
+		}
+		if told.Before(f.Head.Time) {
+			f.Unread = told
 		}
 	}
 	if b.Partial {
@@ -176,9 +188,6 @@ func (f *Feed) advance(p feed.Place) {
 		f.Head.Topic = p.Topic
 	case p.Topic != "" && p.Topic != f.Head.Topic:
 		f.Mixed = true
-	}
-	if back := f.Head.Time.Sub(p.Time); !p.Time.IsZero() && back > f.Disorder {
-		f.Disorder = back
 	}
 	f.Head = latest(f.Head, p)
 	if f.Base == (feed.Place{}) { // events before this one are not known
@@ -222,7 +231,7 @@ func (f *Feed) Complete() time.Time { return f.Told().Add(-f.Disorder) }
 // Next is before all events that were not told yet.
 func (f *Feed) Next() feed.Place {
 	p := f.Head
-	p.Time = p.Time.Add(-f.Disorder)
+	p.Time = f.Complete()
 	if p.Offset > 0 {
 		p.Offset++
 	}

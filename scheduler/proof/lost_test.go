@@ -375,3 +375,31 @@ func TestServersWhileTheClockWasAhead(t *testing.T) {
 		t.Errorf("several servers since %v", e.Back)
 	}
 }
+
+// A source says what was told until it asked. Events that it has read since then do not come out of order, and others that
+// happened since then may be unread, or lost.
+func TestEventsReadSinceTheSourceAsked(t *testing.T) {
+	tm := func(s int64) feed.Place { return feed.Place{Time: sec(s)} }
+	f := Feed{Silence: DefaultSilence}
+	f.Take(&feed.Batch{Head: tm(0)}, sec(0))
+	for s := int64(600); s <= 3600; s += 600 { // a backlog, which was asked for at 10 s
+		f.Take(&feed.Batch{Events: []feed.Event{{Place: tm(s)}}, Head: tm(s), More: true}, sec(s))
+	}
+	f.Take(&feed.Batch{Head: tm(10)}, sec(3610))
+	if !f.Complete().Equal(sec(10)) {
+		t.Errorf("after the backlog, it is complete until %v", f.Complete())
+	}
+	lost := f
+	lost.Take(&feed.Batch{Gap: "some are missing", Head: tm(3620)}, sec(3620))
+	if end := lost.Earlier[0].End.Time; !end.Equal(sec(10)) {
+		t.Errorf("events may be missing from %v on", end)
+	}
+	f.Take(&feed.Batch{Head: tm(3620)}, sec(3620))
+	if !f.Complete().Equal(sec(3620)) {
+		t.Errorf("once it was asked again, it is complete until %v", f.Complete())
+	}
+	f.Take(&feed.Batch{Head: tm(3600)}, sec(3630)) // a cache answers, with what was told before
+	if !f.Complete().Equal(sec(3620)) {
+		t.Errorf("after an older answer, it is complete until %v", f.Complete())
+	}
+}
