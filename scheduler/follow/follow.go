@@ -408,6 +408,11 @@ func (f *Follower) look(e registry.Endpoint, place feed.Place, touched map[strin
 			touched[q.ID] = f.touchedAt(q.ID, place)
 		}
 	}
+	for id, told := range news.Touched { // by a late batch of the feed that the endpoint named before
+		if told.Feed != f.Definition.Name && s.queries.Has(id) {
+			touched[id] = f.touchedAt(id, place)
+		}
+	}
 	s.space, s.revision = news.Space, news.Revision
 	state := f.state
 	state.Members = map[string]uint64{name: news.Space}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock/clocktest"
 	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/registry/sparql"
 	"github.com/freshet/freshet/scheduler"
@@ -185,5 +186,42 @@ func TestRegisteredBeforeAGap(t *testing.T) {
 				t.Errorf("%s, with the event before %d: proved is %v, want %v: %+v", id, next, got, want, n.Touched[id])
 			}
 		}
+	}
+}
+
+// A batch of the feed that an endpoint named before is recorded late: queries that it reached are new to the feed of now.
+func TestLateBatchOfAnotherFeed(t *testing.T) {
+	ledger := &schedulertest.Memory{}
+	if err := ledger.Register(registry.Query{ID: "q", Endpoint: "city", Form: diff.Select, Text: "SELECT * { ?s <http://x/p> ?o }",
+		Holders: []registry.Holder{{Caller: "me"}}}); err != nil {
+		t.Fatal(err)
+	}
+	e := registry.Endpoint{Name: "city", Feed: "log"}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	at := func(n int64) feed.Place { return feed.Place{Offset: n, Time: time.Unix(n, 0)} }
+	tell := func(n int64) func(func(feed.Batch) error) error {
+		return func(take func(feed.Batch) error) error {
+			return take(feed.Batch{Events: []feed.Event{{Place: at(n), Entity: "http://x/other"}}, Head: at(n)})
+		}
+	}
+	f := follow.New(follow.Config{
+		Definition: feed.Definition{Name: "log", Kind: feed.RDFPatch, URL: "http://x/"}, Ledger: ledger,
+		Clock:     set{Machine: new(clocktest.Machine)},
+		Endpoints: func() []registry.Endpoint { return []registry.Endpoint{e} },
+		Heard:     func(string) {}, Logger: slog.New(slog.DiscardHandler),
+		Source: steps{tell(1), tell(2), func(func(feed.Batch) error) error {
+			return ledger.RecordFeed(scheduler.FeedBatch{Feed: "old", Touched: map[string]proof.Touch{"q": {Feed: "old", Reached: at(900)}}})
+		}, tell(3), func(func(feed.Batch) error) error {
+			cancel()
+			n, err := ledger.Since("city", 0)
+			if got := n.Touched["q"]; got.Feed != "log" || got.Reached.Offset != 2 {
+				t.Errorf("%+v", got)
+			}
+			return err
+		}},
+	})
+	if err := f.Run(ctx); err != nil {
+		t.Fatal(err)
 	}
 }
