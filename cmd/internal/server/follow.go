@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/cli"
@@ -119,19 +118,40 @@ func (f *fleet) feedsInUse() (names []string, err error) {
 // followFeeds follows the feeds that endpoints name until ctx ends. In a cluster, the nodes that have
 // their leases do.
 func (s *Server) followFeeds(ctx context.Context) {
-	var work sync.WaitGroup
-	defer work.Wait()
-	running := map[string]context.CancelFunc{}
-	for {
+	used := func() ([]string, error) {
 		names, err := s.fleet.feedsInUse()
 		if err != nil {
 			s.log.Error("the feeds of endpoints cannot be read", "error", err)
 		}
+		return names, err
+	}
+	whileUsed(ctx, s.clock, used, func(ctx context.Context, name string) { s.followFeed(ctx, name, s.Store.Ledger) })
+}
+
+// whileUsed calls follow for each feed that is in use, until it is not, or ctx ends. No feed is followed twice at a
+// time.
+func whileUsed(ctx context.Context, c scheduler.Clock, used func() ([]string, error),
+	follow func(ctx context.Context, name string)) {
+	running := map[string]func(){} // which ends it and waits for that
+	defer func() {
+		for _, stop := range running {
+			stop()
+		}
+	}()
+	for {
+		names, err := used()
 		for _, name := range names {
 			if running[name] == nil {
-				life, stop := context.WithCancel(ctx)
-				running[name] = stop
-				work.Go(func() { s.followFeed(life, name, s.Store.Ledger) })
+				life, cancel := context.WithCancel(ctx)
+				over := make(chan struct{})
+				running[name] = func() {
+					cancel()
+					<-over
+				}
+				go func() {
+					defer close(over)
+					follow(life, name)
+				}()
 			}
 		}
 		for name, stop := range running {
@@ -140,10 +160,7 @@ func (s *Server) followFeeds(ctx context.Context) {
 				delete(running, name)
 			}
 		}
-		if s.clock.Sleep(ctx, s.clock.Now().Add(lookForFeeds)) != nil {
-			for _, stop := range running {
-				stop()
-			}
+		if c.Sleep(ctx, c.Now().Add(lookForFeeds)) != nil {
 			return
 		}
 	}

@@ -1,18 +1,23 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock"
+	"github.com/freshet/freshet/registry/clock/clocktest"
 	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/store"
 )
@@ -195,5 +200,38 @@ func TestAFeedThatRefuses(t *testing.T) {
 			}
 			return nil
 		})
+	}
+}
+
+// A feed that is used again is followed once its earlier follower has ended, which may record a batch first.
+func TestOneFollowerAtATime(t *testing.T) {
+	var machine clocktest.Machine
+	now := func() time.Time { // it is always time to look again
+		machine.Pass(2 * lookForFeeds)
+		return machine.Now()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	looks := 0
+	used := func() ([]string, error) {
+		if looks++; looks%2 == 0 {
+			return nil, nil
+		}
+		return []string{"log"}, nil
+	}
+	var begun, running atomic.Int32
+	whileUsed(ctx, clock.New(now, clock.Patience, slog.New(slog.DiscardHandler)), used, func(ctx context.Context, _ string) {
+		if n := running.Add(1); n > 1 {
+			t.Errorf("%d follow the feed", n)
+		}
+		if begun.Add(1) == 3 {
+			cancel()
+		}
+		<-ctx.Done()
+		time.Sleep(10 * time.Millisecond)
+		running.Add(-1)
+	})
+	if n := running.Load(); n != 0 {
+		t.Errorf("%d follow the feed after its end", n)
 	}
 }
