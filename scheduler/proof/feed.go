@@ -133,6 +133,9 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 		if f.Head.Time.Sub(e.Time) > longestDisorder {
 			e.Time = f.Head.Time
 		}
+		if e.Offset == 0 && f.Head.Offset > 0 { // no position of before the next number includes it
+			e.Offset = f.Head.Offset + 1
+		}
 		last, numbering := f.Head.Time, f.Numbering
 		if f.advance(e.Place); f.Numbering == numbering {
 			f.Disorder = max(f.Disorder, last.Sub(e.Time))

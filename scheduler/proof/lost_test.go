@@ -403,3 +403,32 @@ func TestEventsReadSinceTheSourceAsked(t *testing.T) {
 		t.Errorf("after an older answer, it is complete until %v", f.Complete())
 	}
 }
+
+// Numbers begin again at 0, which counts as none: no position of before includes that event, or what came before it and is missing.
+func TestNumbersBeginAgainAtZero(t *testing.T) {
+	for _, gap := range []string{"", "the topic was made again"} {
+		f := Feed{Silence: DefaultSilence}
+		take(&f, "", at(100), at(200))
+		touch := Touch{Feed: "wd", Reached: at(120)}
+		v := view(city, f, Endpoint{})
+		before := v.Told(offset(201))
+		if !v.Holds(touch, before) {
+			t.Fatal(v.Proof(touch, before, ""))
+		}
+		b := feed.Batch{Gap: gap, Events: []feed.Event{{Place: feed.Place{Topic: "t", Time: sec(201)}}}}
+		f.Take(&b, sec(201))
+		reached := touch
+		reached.Join(Touch{Feed: "wd", Numbering: f.Numbering, Reached: b.Events[0].Place})
+		v = view(city, f, Endpoint{})
+		if v.Holds(reached, before) {
+			t.Errorf("an answer of before includes event 0: %+v", v.Proof(reached, before, ""))
+		}
+		if v.Holds(touch, before) != (gap == "") {
+			t.Errorf("of a query that it does not reach, with the gap %q: %+v", gap, v.Proof(touch, before, ""))
+		}
+		take(&f, "", feed.Place{Topic: "t", Offset: 1, Time: sec(202)})
+		if v = view(city, f, Endpoint{}); !v.Holds(reached, v.Told(offset(2))) {
+			t.Errorf("an answer that includes event 1 proves nothing: %+v", v.Proof(reached, v.Told(offset(2)), ""))
+		}
+	}
+}
