@@ -90,6 +90,24 @@ func TestXMLIsStrict(t *testing.T) {
 	}
 }
 
+// White space of Unicode that is none in XML is part of an IRI or a label.
+func TestXMLKeepsOtherSpaces(t *testing.T) {
+	for _, space := range []string{"&#xA0;", "&#x85;", "&#x2003;"} {
+		for _, kind := range []string{"uri", "bnode"} {
+			row := func(s string) string {
+				return "<result><binding name=\"a\"><" + kind + ">" + s + "</" + kind + "></binding></result>"
+			}
+			two := document(t, XML, `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="a"/></head><results>`+
+				row("http://x/a")+row("http://x/a"+space)+`</results></sparql>`, diff.Select, true)
+			one := document(t, XML, `<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="a"/></head><results>`+
+				row("http://x/a")+row("http://x/a")+`</results></sparql>`, diff.Select, true)
+			if one == two {
+				t.Errorf("%s: a %s with %s at its end is read as one without", two, kind, space)
+			}
+		}
+	}
+}
+
 func TestNTriplesIsStrict(t *testing.T) {
 	for _, s := range []string{
 		"<a> <b> <c>", "<a> <b> .", "<a> <b> <c> . x", "<a> <b> <c> . <a> <b> <c> .", "\"s\" <b> <c> .", "<a> _:b <c> .", "<a> \"p\" <c> .",

@@ -204,7 +204,7 @@ func (x *srx) term(e xml.StartElement) (diff.Term, error) {
 	var err error
 	t.Value, err = x.text()
 	if t.Kind != diff.Literal {
-		t.Value = strings.TrimSpace(t.Value)
+		t.Value = strings.Trim(t.Value, " \t\r\n") // what XML calls white space: an IRI may end in U+00A0
 	}
 	if err == nil && t.Value == "" && (t.Kind == diff.IRI || t.Kind == diff.Blank) {
 		err = malformed("empty %s", e.Name.Local)
