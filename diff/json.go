@@ -108,13 +108,13 @@ func (d *decoder) other(name []byte) {
 	d.peek()
 	from := d.i
 	d.skip(0)
-	if d.err == nil && alarming(string(name), string(d.b[from:d.i])) {
+	if d.err == nil && Alarming(string(name), string(d.b[from:d.i])) {
 		d.fail(`the answer has a member "` + string(name) + `" beside its rows: ` + shortened(string(d.b[from:d.i])))
 	}
 }
 
-// alarming reports whether a member with a value, in JSON, says that the answer is not whole.
-func alarming(name, value string) bool {
+// Alarming reports whether a member with a value, in JSON, says that the answer is not whole.
+func Alarming(name, value string) bool {
 	switch strings.ToLower(name) {
 	case "error", "errors", "exception", "exceptions":
 		return !slices.Contains([]string{"null", "false", `""`, "[]", "{}", "0"}, value)

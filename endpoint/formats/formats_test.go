@@ -22,11 +22,12 @@ const srxSample = `<?xml version="1.0"?>
  <head><variable name="a"/><variable name="b"/><link href="x"/></head>
  <results distinct="false" ordered="true">
   <result><binding name="b"><literal xml:lang="EN">x &lt; y</literal></binding><binding name="a"><uri> http://e/a </uri></binding></result>
-  <result><binding name="a"><bnode>n1</bnode></binding><other:note>no</other:note></result>
+  <result><binding name="a"><bnode>n1</bnode></binding></result>
   <result><binding name="a"><literal datatype="http://www.w3.org/2001/XMLSchema#integer">01</literal></binding><binding ` +
 	`name="b"><unbound/></binding></result>
   <result><binding name="a"><literal> two  spaces </literal></binding><binding name="b"><literal/></binding></result>
  </results>
+ <other:note>no<other:error/></other:note>
 </sparql>
 `
 
@@ -82,6 +83,13 @@ func TestXMLIsStrict(t *testing.T) {
 		"no end":              strings.TrimSuffix(in("<results/>"), "</sparql>"),
 		"entity":              in("<results>&e;</results>"),
 		"html":                "<html><body/></html>",
+		"row of no space":     in(`<results><result xmlns=""><binding name="a"><uri>u</uri></binding></result></results>`),
+		"binding of no space": result(`<binding xmlns="" name="a"><uri>u</uri></binding>`),
+		"term of no space":    result(`<binding name="a"><uri xmlns="">u</uri></binding>`),
+		"note among rows":     result(`<e:note xmlns:e="urn:e">no</e:note>`),
+		"error behind":        in(`<results/><e:error xmlns:e="urn:e">timeout</e:error>`),
+		"error in head":       strings.Replace(in("<results/>"), "</head>", `<e:error xmlns:e="urn:e"/></head>`, 1),
+		"flag behind":         in(`<results/><truncated xmlns="">true</truncated>`),
 		"latin-1":             `<?xml version="1.0" encoding="ISO-8859-1"?>` + in("<results/>"),
 	} {
 		if _, _, err := Decode(XML, []byte(s), diff.Select, diff.Options{}); err == nil {

@@ -77,12 +77,12 @@ var hostileAnswers = map[string]hostile{
 		return sparqlXML + "<head>" + many(n/100, `<variable name="v%d"/>`) + "</head><results><result>" + b.String() +
 			"</result></results></sparql>"
 	}),
-	"srx: deep, foreign": tableOf(XML, func(n int) string { return sparqlXML + `<head/><results><b xmlns="http://x/">` + many(n/3, "<b>") }),
+	"srx: deep, foreign": tableOf(XML, func(n int) string { return sparqlXML + `<head/><results/><b xmlns="http://x/">` + many(n/3, "<b>") }),
 	"srx: deep, in a variable": tableOf(XML, func(n int) string {
 		return sparqlXML + `<head><variable name="v">` + many(n/3, "<b>")
 	}),
 	"srx: foreign elements": tableOf(XML, func(n int) string {
-		return sparqlXML + `<head><variable name="v"/></head><results>` + many(n/22, `<b xmlns="http://x/"/>`) + "</results></sparql>"
+		return sparqlXML + `<head><variable name="v"/></head><results/>` + many(n/22, `<b xmlns="http://x/"/>`) + "</sparql>"
 	}),
 	"srj: variables and empty results": tableOf(JSON, func(n int) string {
 		return `{"head":{"vars":["v"` + many(n/20, `,"v%d"`) + `]},"results":{"bindings":[{}` + many(n/6, ",{}") + `]}}`
@@ -139,12 +139,12 @@ func TestDeepXMLIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	nested := sparqlXML + `<head><variable name="v"/></head><results><b xmlns="http://x/">` + strings.Repeat("<b>", 900) +
-		strings.Repeat("</b>", 901) + `</results></sparql>`
+	nested := sparqlXML + `<head><variable name="v"/></head><results/><b xmlns="http://x/">` + strings.Repeat("<b>", 900) +
+		strings.Repeat("</b>", 901) + `</sparql>`
 	if _, _, err := Decode(XML, []byte(nested), diff.Select, diff.Options{}); err != nil {
 		t.Errorf("elements of others, 900 deep: %v", err)
 	}
-	crossed := sparqlXML + `<head><variable name="v"/></head><results><b xmlns="http://x/"><c></b></c></results></sparql>`
+	crossed := sparqlXML + `<head><variable name="v"/></head><results/><b xmlns="http://x/"><c></b></c></sparql>`
 	if _, _, err := Decode(XML, []byte(crossed), diff.Select, diff.Options{}); err == nil {
 		t.Error("elements of others that cross are taken for XML")
 	}

@@ -3,6 +3,7 @@ package formats
 import (
 	"encoding/xml"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/freshet/freshet/diff"
@@ -22,8 +23,9 @@ func decodeXML(body []byte, form diff.Form, o diff.Options) (*diff.Result, error
 	return x.out.Finish()
 }
 
-// srx reads one document. Elements of other name spaces, which the format
-// allows, are skipped; in its own name space every element has its place.
+// srx reads one document. In the format's name space every element has its place.
+// Elements of other name spaces are skipped beside the results, if they report no
+// error, and refused among them.
 type srx struct {
 	dec    *xml.Decoder
 	out    *diff.Builder
@@ -78,8 +80,33 @@ func (x *srx) document() error {
 // parent's end tag. f has to read up to the child's end tag.
 func (x *srx) children(f func(xml.StartElement) error) error {
 	return eachChild(x.dec, func(e xml.StartElement) error {
+		if e.Name.Space == srxSpace {
+			return f(e)
+		}
+		text, err := skip(x.dec)
+		if err == nil && diff.Alarming(e.Name.Local, asJSON(text)) {
+			err = malformed("the answer has an element %q beside its rows: %s", e.Name.Local, Bounded(OneLine(text)))
+		}
+		return err
+	})
+}
+
+// asJSON is the value that a text would have in JSON. An element without text says true.
+func asJSON(text string) string {
+	switch text {
+	case "":
+		return "true"
+	case "true", "false", "null", "0":
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+// own is children where only elements of the format's name space may be.
+func (x *srx) own(f func(xml.StartElement) error) error {
+	return eachChild(x.dec, func(e xml.StartElement) error {
 		if e.Name.Space != srxSpace {
-			return skip(x.dec)
+			return malformed("element %q of the name space %q among the results", e.Name.Local, e.Name.Space)
 		}
 		return f(e)
 	})
@@ -115,7 +142,8 @@ func (x *srx) head() error {
 		} else if e.Name.Local != "link" {
 			return malformed("unknown element %q in the head", e.Name.Local)
 		}
-		return skip(x.dec)
+		_, err := skip(x.dec)
+		return err
 	})
 	if err != nil || x.form == diff.Ask {
 		return err
@@ -143,13 +171,13 @@ func (x *srx) boolean() error {
 }
 
 func (x *srx) results() error {
-	return x.children(func(e xml.StartElement) error {
+	return x.own(func(e xml.StartElement) error {
 		if e.Name.Local != "result" {
 			return malformed("unknown element %q among the results", e.Name.Local)
 		}
 		x.row = x.row[:0]
 		x.rows++
-		if err := x.children(x.binding); err != nil {
+		if err := x.own(x.binding); err != nil {
 			return err
 		}
 		return x.out.Solution(x.row)
@@ -166,7 +194,7 @@ func (x *srx) binding(e xml.StartElement) error {
 		return malformed("variable %q is bound twice in a row", name)
 	}
 	n := 0
-	err := x.children(func(e xml.StartElement) error {
+	err := x.own(func(e xml.StartElement) error {
 		n++
 		t, err := x.term(e)
 		if t.Kind != diff.Unbound {

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/freshet/freshet/diff"
 )
@@ -35,24 +36,27 @@ func (p *chunkReader) Read(b []byte) (int, error) {
 	return p.from.Read(b)
 }
 
-// skip skips an element with its content. The decoder's own Skip follows any
+// skip skips an element and returns its text. The decoder's own Skip follows any
 // depth and keeps a record of each level.
-func skip(dec *xml.Decoder) error {
+func skip(dec *xml.Decoder) (string, error) {
+	var text strings.Builder
 	for depth := 1; depth > 0; {
 		t, err := dec.Token()
 		if err != nil {
-			return err
+			return "", err
 		}
-		switch t.(type) {
+		switch t := t.(type) {
 		case xml.StartElement:
 			if depth++; depth > deepest {
-				return malformed("more than %d elements deep", deepest)
+				return "", malformed("more than %d elements deep", deepest)
 			}
 		case xml.EndElement:
 			depth--
+		case xml.CharData:
+			text.Write(t)
 		}
 	}
-	return nil
+	return strings.TrimSpace(text.String()), nil
 }
 
 // xmlError turns an error of the XML decoder into one about the document.
