@@ -90,6 +90,8 @@ func TestXMLIsStrict(t *testing.T) {
 		"error behind":        in(`<results/><e:error xmlns:e="urn:e">timeout</e:error>`),
 		"error in head":       strings.Replace(in("<results/>"), "</head>", `<e:error xmlns:e="urn:e"/></head>`, 1),
 		"flag behind":         in(`<results/><truncated xmlns="">true</truncated>`),
+		"two languages":       result(`<binding name="a"><literal xml:lang="en" xml:lang="de">u</literal></binding>`),
+		"two names":           result(`<binding name="a" name="b"><uri>u</uri></binding>`),
 		"latin-1":             `<?xml version="1.0" encoding="ISO-8859-1"?>` + in("<results/>"),
 	} {
 		if _, _, err := Decode(XML, []byte(s), diff.Select, diff.Options{}); err == nil {

@@ -129,11 +129,29 @@ func eachChild(dec *xml.Decoder, f func(xml.StartElement) error) error {
 				return malformed("text between elements")
 			}
 		case xml.StartElement:
+			if repeats(t.Attr) {
+				return malformed("element %q has an attribute twice", t.Name.Local)
+			}
 			if err := f(t); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// repeats reports whether an attribute is there twice, which XML forbids and the decoder lets pass.
+func repeats(list []xml.Attr) bool {
+	if len(list) < 2 {
+		return false
+	}
+	seen := make(map[xml.Name]bool, len(list))
+	for _, a := range list {
+		if seen[a.Name] {
+			return true
+		}
+		seen[a.Name] = true
+	}
+	return false
 }
 
 // attribute is the value of an attribute; "" if it is missing. The prefix xml
