@@ -115,11 +115,13 @@ func (d *decoder) other(name []byte) {
 
 // Alarming reports whether a member with a value, in JSON, says that the answer is not whole.
 func Alarming(name, value string) bool {
-	switch strings.ToLower(name) {
+	switch strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name)) {
 	case "error", "errors", "exception", "exceptions":
 		return !slices.Contains([]string{"null", "false", `""`, "[]", "{}", "0"}, value)
-	case "timeout", "timedout", "timed_out", "partial", "incomplete", "truncated":
+	case "timeout", "timedout", "partial", "ispartial", "incomplete", "truncated":
 		return value == "true" || value[0] == '"' && value != `""`
+	case "complete", "iscomplete":
+		return value == "false" || value == `"false"`
 	}
 	return false
 }

@@ -436,7 +436,8 @@ func TestMembersThatReportErrors(t *testing.T) {
 		`"timeout":true`: true, `"timedOut":true`: true, `"partial":true`: true, `"truncated":"after 100 rows"`: true, `"incomplete":true`: true,
 		`"error":null`: false, `"error":false`: false, `"error":""`: false, `"errors":[]`: false, `"exception":{}`: false,
 		`"timeout":30`: false, `"partial":false`: false, `"truncated":""`: false, `"meta":{"error":"x"}`: false, `"link":[]`: false,
-		`"distinct":false`: false,
+		`"distinct":false`: false, `"timed-out":true`: true, `"timed_out":true`: true, `"isPartial":true`: true, `"is_partial":false`: false,
+		`"complete":false`: true, `"is-complete":"false"`: true, `"complete":true`: false,
 	} {
 		for _, d := range documents {
 			_, err := DecodeJSON(fmt.Appendf(nil, d, member), Select, Options{})
