@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -197,6 +198,9 @@ func TestRowCap(t *testing.T) {
 		{"graph at the cap", construct(), 10, "", 10, registry.Partial},
 		{"graph one above, as Virtuoso cuts", construct(), 11, "", 10, registry.Partial},
 		{"graph with as many as its own LIMIT", limited(construct(), 10), 10, "", 10, registry.Changed},
+		{"graph with as many as its own LIMIT, but several of a solution",
+			query(diff.Construct, "CONSTRUCT {?s <http://e/p> ?o, ?p} {?s ?p ?o} LIMIT 10", 10), 10, "", 10, registry.Partial},
+		{"description with as many as its own LIMIT", query(diff.Describe, "DESCRIBE ?s {?s ?p ?o} LIMIT 10", 10), 10, "", 10, registry.Partial},
 		{"graph with more than its own LIMIT", limited(construct(), 9), 11, "", 10, registry.Partial},
 		{"graph with own LIMIT above the cap", limited(construct(), 12), 11, "", 10, registry.Partial},
 	} {

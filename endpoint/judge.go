@@ -204,15 +204,15 @@ func (k rowCap) source() string {
 
 // reached reports whether n rows leave open whether there are more. For rows,
 // the query's own LIMIT within the cap decides. For graphs, LIMIT bounds
-// solutions, each of which may give several triples, while Virtuoso caps
-// triples: there LIMIT decides only for as many triples.
+// solutions, while Virtuoso caps triples: there LIMIT decides only if each
+// solution gives one triple.
 func (k rowCap) reached(q *registry.Query, n int) bool {
 	if k.rows == 0 || n < k.rows {
 		return false
 	}
 	own := q.Limit >= 0 && q.Limit <= int64(k.rows)
 	if own && q.Form.Graph() {
-		own = int64(n) <= q.Limit
+		own = int64(n) <= q.Limit && sparql.OneTriple(q.Text)
 	}
 	return !own
 }
