@@ -123,7 +123,7 @@ func (c *checker) ask(ctx context.Context, text, accept string, m Memory) (reply
 	if accept != "" {
 		r.template.Header["Accept"] = []string{accept}
 	}
-	m = boundTo(m, r.identity)
+	m = r.recall(m)
 	x, err := c.exchange(t.ctx, r, m)
 	defer c.release(x)
 	c.report.Requests = c.transport.sent

@@ -188,7 +188,8 @@ func (c *Client) ask(ctx context.Context, q *registry.Query, m Memory, limit tim
 	if err != nil {
 		return verdict{Answer: Answer{Outcome: registry.Failed, Error: "the request could not be built: " + err.Error()}}
 	}
-	x, err := c.exchange(t.ctx, r, boundTo(m, r.identity))
+	m = r.recall(m)
+	x, err := c.exchange(t.ctx, r, m)
 	defer c.release(x)
 	if err == errNotAllowed {
 		return result(registry.Cut, err.Error())
@@ -196,7 +197,7 @@ func (c *Client) ask(ctx context.Context, q *registry.Query, m Memory, limit tim
 	if err == errRests {
 		return verdict{Answer: Answer{Outcome: registry.Cut, Error: err.Error(), Elapsed: time.Since(began)}, sent: true}
 	}
-	v := c.judge(x, err, q, r, boundTo(m, r.identity), t)
+	v := c.judge(x, err, q, r, m, t)
 	v.first = m.Body == [2]uint64{}
 	if v.sent = !errors.Is(err, errSecret); v.sent {
 		v.status, v.Age, v.Elapsed = x.status, age(x.header), time.Since(began)

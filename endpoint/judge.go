@@ -152,16 +152,7 @@ func notModified(x *exchange, r *request, m Memory) verdict {
 	case warning(x.header) != "":
 		return result(registry.Partial, warning(x.header))
 	}
-	// Keep the validators of the known body: those of the 304 may belong to a
-	// newer one, created while the server or a cache compared.
-	n := Memory{Body: m.Body, Vars: m.Vars}
-	if m.ETag != "" {
-		n.ETag = r.identity + " " + m.ETag
-	}
-	if m.LastModified != "" {
-		n.LastModified = r.identity + " " + m.LastModified
-	}
-	return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: n}}
+	return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: r.confirmed(m)}}
 }
 
 // A rowCap is the number of rows or triples at which the endpoint stops, 0 if

@@ -92,6 +92,7 @@ func (k call) GenRequest(endpoint string) (*http.Request, error) {
 type request struct {
 	template *http.Request
 	identity string // of the question; validators belong to it
+	weak     int    // how often in a row the weak ETag that is sent was confirmed
 }
 
 // newRequest prepares the request for q. limit is passed on to endpoints that
@@ -118,7 +119,7 @@ func (c *Client) newRequest(q *registry.Query, limit time.Duration) (*request, e
 		}
 	}
 	req.Header["User-Agent"], req.Header["Accept-Encoding"] = c.agent, acceptGzip
-	return &request{req, identity}, nil
+	return &request{template: req, identity: identity}, nil
 }
 
 // identity digests everything that Freshet chooses and that determines the
@@ -181,20 +182,46 @@ func (r *request) conditional(m Memory) bool {
 	return r.template.Method == http.MethodGet && (m.ETag != "" || m.LastModified != "")
 }
 
-// boundTo returns the memory, without its validators if they were given for
-// another request.
-func boundTo(m Memory, identity string) Memory {
-	m.ETag = unbind(m.ETag, identity)
-	m.LastModified = unbind(m.LastModified, identity)
+// mostWeak is how many times in a row status 304 counts as unchanged if only a weak ETag was sent. RFC 9110,
+// section 8.8.1, lets a weak one stay the same over a change.
+const mostWeak = 15
+
+// recall returns the memory without validators that were given for another request, and without any once a weak
+// ETag has decided often enough.
+func (r *request) recall(m Memory) Memory {
+	m.LastModified, _ = unbind(m.LastModified, r.identity)
+	if m.ETag, r.weak = unbind(m.ETag, r.identity); r.weak >= mostWeak {
+		m.ETag, m.LastModified = "", ""
+	}
 	return m
 }
 
-func unbind(s, identity string) string {
-	of, plain, _ := strings.Cut(s, " ")
-	if of != identity {
-		return ""
+// confirmed returns the memory with which status 304 was asked for, as it is stored.
+func (r *request) confirmed(m Memory) Memory {
+	// Keep the validators of the known body: those of the 304 may belong to a
+	// newer one, created while the server or a cache compared.
+	if m.LastModified != "" {
+		m.LastModified = r.identity + " " + m.LastModified
 	}
-	return plain
+	switch {
+	case strings.HasPrefix(m.ETag, "W/"):
+		m.ETag = r.identity + "+" + strconv.Itoa(r.weak+1) + " " + m.ETag
+	case m.ETag != "":
+		m.ETag = r.identity + " " + m.ETag
+	}
+	return m
+}
+
+// unbind returns a stored validator, empty if it was given for another request, and the number of times in a row that it
+// was confirmed, if it is weak.
+func unbind(s, identity string) (plain string, weak int) {
+	of, plain, _ := strings.Cut(s, " ")
+	of, times, _ := strings.Cut(of, "+")
+	if of != identity {
+		return "", 0
+	}
+	weak, _ = strconv.Atoi(times)
+	return plain, weak
 }
 
 // newMemory returns the memory of a complete answer.
