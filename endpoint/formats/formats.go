@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"mime"
+	"unicode"
 
 	"github.com/freshet/freshet/diff"
 )
@@ -124,6 +125,24 @@ func decodeGraph(f Format, body []byte, form diff.Form, o diff.Options) (*diff.R
 	if err := read(body, g); err != nil {
 		return nil, 0, err
 	}
+	if n == 0 {
+		if words := remark(body); words != "" {
+			return nil, 0, malformed("no triples, but the comment %q", Bounded(OneLine(words)))
+		}
+	}
 	res, err := b.Finish()
 	return res, n, err
+}
+
+// remark returns the first line that is a comment with words, "" if there is none. An empty graph needs no such comment,
+// except that of Virtuoso ("# Empty NT"). Other engines send no bytes, or prefixes alone.
+func remark(body []byte) string {
+	for line := range bytes.Lines(body) {
+		line = bytes.TrimSpace(line)
+		words := bytes.TrimLeft(line, "# \t")
+		if bytes.HasPrefix(line, []byte("#")) && bytes.ContainsFunc(words, unicode.IsLetter) && !bytes.HasPrefix(words, []byte("Empty ")) {
+			return string(words)
+		}
+	}
+	return ""
 }

@@ -131,6 +131,29 @@ func TestNTriplesIsStrict(t *testing.T) {
 	}
 }
 
+// An empty graph has no bytes, prefixes alone, or the comment of Virtuoso. Any other comment alone may say why there is
+// nothing.
+func TestGraphsWithoutTriples(t *testing.T) {
+	for _, f := range []Format{NTriples, Turtle} {
+		for body, empty := range map[string]bool{
+			"": true, "\n": true, "# Empty NT\n": true, "# Empty TURTLE\n": true, "#\n# ----\n": true,
+			"# Error: query timed out after 60 s\n": false, "\n  #timeout": false, "# Empty NT\n# incomplete\r\n": false,
+			"# note\n<http://e/a> <http://e/b> <http://e/c> .\n": true,
+		} {
+			if _, _, err := Decode(f, []byte(body), diff.Construct, diff.Options{}); (err == nil) != empty {
+				t.Errorf("%q: %v", body, err)
+			}
+		}
+	}
+	for body, empty := range map[string]bool{
+		"@prefix : <http://e/#> .\n": true, "@prefix : <http://e/> .\n# Timeout\n": false,
+	} {
+		if _, _, err := Decode(Turtle, []byte(body), diff.Construct, diff.Options{}); (err == nil) != empty {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+}
+
 // Cases that a careless reader misinterprets.
 func TestTurtle(t *testing.T) {
 	const p = "@prefix : <http://e/> .\n"
