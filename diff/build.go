@@ -19,8 +19,10 @@ type Builder struct {
 	opts    Options
 	place   []int // index in the caller's order → canonical index
 	bound   []Bound
+	known   int // number of variables of the head that are in Options.Vars
 	hasVars bool
 	hasBool bool
+	settled bool // the head is another one than when the rows were added
 	blank   bool // a row has a blank node
 	labels  map[string]int
 	stop    stopper
@@ -63,24 +65,52 @@ func (b *Builder) SetVars(vars []string) error {
 		}
 		at[v] = i
 	}
-	head := slices.Clone(vars)
-	if sameSet(at, b.opts.Vars) {
-		head = slices.Clone(b.opts.Vars)
+	if b.opts.Head != nil {
+		b.opts.Head(vars)
+	}
+	head := make([]string, 0, len(vars))
+	b.place = slices.Repeat([]int{-1}, len(vars))
+	put := func(i int) {
+		if b.place[i] < 0 {
+			b.place[i] = len(head)
+			head = append(head, vars[i])
+		}
+	}
+	for _, v := range b.opts.Vars {
+		if i, ok := at[v]; ok {
+			put(i)
+		}
+	}
+	b.known = len(head)
+	for i := range vars {
+		put(i)
 	}
 	b.hasVars, b.res.vars = true, head
-	b.place = make([]int, len(head))
-	for i, v := range head {
-		b.place[at[v]] = i
-	}
 	return nil
 }
 
-// sameSet reports whether a list without repetitions has exactly these members.
-func sameSet(set map[string]int, list []string) bool {
-	return len(set) == len(list) && !slices.ContainsFunc(list, func(v string) bool {
-		_, ok := set[v]
-		return !ok
-	})
+// settle makes Options.Vars the head if no row binds another variable. Endpoints may leave out the columns
+// without values, or add some, and that is no change.
+func (b *Builder) settle() error {
+	r := b.res
+	if r.form != Select || len(b.opts.Vars) == 0 || slices.Equal(r.vars, b.opts.Vars) {
+		return nil
+	}
+	others, bound := make(map[string]bool, len(r.vars)-b.known), false
+	for _, v := range r.vars[b.known:] {
+		others[string(appendEscaped(nil, v))] = true
+	}
+	for i := range r.rows {
+		if len(others) == 0 {
+			break
+		}
+		eachBinding(r.arrived(i), func(name, _ []byte) { bound = bound || others[string(name)] })
+		if err := b.stop.spend(len(r.arrived(i))); err != nil || bound {
+			return err
+		}
+	}
+	r.vars, b.settled = slices.Clone(b.opts.Vars), true
+	return nil
 }
 
 // Row adds one solution. The terms are in the order given to SetVars; missing
@@ -242,6 +272,9 @@ func (b *Builder) Finish() (*Result, error) {
 		return nil, b.fail(malformed("no boolean"))
 	}
 	r := b.res
+	if err := b.settle(); err != nil {
+		return nil, b.fail(err)
+	}
 	b.fail(errFinished)
 	if r.form.Graph() {
 		r.dedupe()

@@ -36,7 +36,7 @@ func decodeJSON(body []byte, form Form, o Options) (*Result, error) {
 		return nil, d.err
 	}
 	r, err := b.Finish()
-	if err == nil && d.printer != nil && !b.blank {
+	if err == nil && d.printer != nil && !b.blank && !b.settled {
 		r.print, r.printed = d.printer.sum, true
 	}
 	return r, err

@@ -146,9 +146,11 @@ type Options struct {
 	// variables; nil means unknown. Neighbouring rows that agree in all of them
 	// are ties, whose order SPARQL leaves open: they are sorted by their bytes.
 	OrderKeys []string
-	// Vars is the order of variables in the head if the set of variables is the
-	// same.
+	// Vars is the head of the last result. These variables keep their order, and
+	// new ones come behind them. If no row binds a new one, the head stays as it was.
 	Vars []string
+	// Head is called with the variables of the head as they arrive, unless it is nil.
+	Head func(vars []string)
 	// MaxRows and MaxBytes are limits; 0 means no limit.
 	MaxRows  int
 	MaxBytes int

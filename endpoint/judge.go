@@ -73,7 +73,10 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 	if sum == m.Body {
 		return verdict{Answer: Answer{Outcome: registry.Unchanged, Memory: newMemory(sum, x.header, r.identity, m.Vars)}}
 	}
-	res, n, err := formats.Decode(f, body, q.Form, c.reading(q, m, cap, t))
+	var head []string
+	reading := c.reading(q, m, cap, t)
+	reading.Head = func(vars []string) { head = vars }
+	res, n, err := formats.Decode(f, body, q.Form, reading)
 	switch {
 	case errors.Is(err, formats.ErrStopped):
 		return t.unread()
@@ -92,7 +95,7 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 		return result(registry.Partial, fmt.Sprintf("%d triples are what a Virtuoso sends that stops at %d; set max_rows to its "+
 			"ResultSetMaxRows", n, usualCap))
 	}
-	if name := foreign(q, res.Vars(), m.Vars); name != "" {
+	if name := foreign(q, head, m.Vars); name != "" {
 		return result(registry.Partial, fmt.Sprintf("the answer has a column ?%s, which the query does not ask for: a proxy or a "+
 			"cache may mix answers up", formats.OneLine(name)))
 	}
