@@ -99,6 +99,9 @@ func (c *Client) judgeOK(x *exchange, q *registry.Query, r *request, m Memory, t
 		return result(registry.Partial, fmt.Sprintf("the answer has a column ?%s, which the query does not ask for: a proxy or a "+
 			"cache may mix answers up", formats.OneLine(name)))
 	}
+	if q.Form == diff.Select && !q.Merged && len(head) == 0 && n > 0 && sparql.NamesColumns(q.Text) {
+		return result(registry.Partial, "the answer has rows but none of the columns that the query asks for")
+	}
 	if !q.Form.Graph() && cap.told == 0 {
 		c.health.exceeded(n) // if it had a cap, the cap has been raised
 	}

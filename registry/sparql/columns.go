@@ -30,3 +30,9 @@ func ForeignColumn(text string, columns []string) string {
 	}
 	return ""
 }
+
+// NamesColumns reports whether the text is a SELECT that projects a variable by its name.
+func NamesColumns(text string) bool {
+	a, err := Analyse(text)
+	return err == nil && a.Form == "SELECT" && len(a.Vars) > 0
+}
