@@ -74,6 +74,20 @@ func TestParameters(t *testing.T) {
 	}
 }
 
+// The argument of a search stays as it is, also where the engine knows the prefix without a declaration.
+func TestSearchesKeepTheirArguments(t *testing.T) {
+	for _, search := range []string{
+		"bds:search", "ql:contains-word", "text:query", "luc:query", "gas:in", "fts:search",
+		"<http://www.openrdf.org/contrib/lucenesail#query>", "<http://qlever.cs.uni-freiburg.de/builtin-functions/contains-word>",
+		"<http://www.bigdata.com/rdf/search#search>", "<http://wikiba.se/ontology#around>",
+	} {
+		_, args, err := parse(t, "SELECT ?s { ?s "+search+" \"word\" ; :p :c }")
+		if got := strings.Join(args, " "); err != nil || got != "<http://x/c>" {
+			t.Errorf("%s: arguments %s, %v", search, got, err)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		query  string

@@ -303,16 +303,12 @@ func (p *parser) path(x sparql.Path, b binding) predicate {
 	return v
 }
 
-// searches are the namespaces of predicates that are functions of an engine.
-// They need their arguments as constants.
+// searches are the namespaces of predicates that need their arguments as constants, besides those of functions of an
+// engine.
 var searches = []string{
-	"<bif:", "<sql:", "<http://www.openlinksw.com/schemas/bif#",
-	"<http://www.bigdata.com/rdf/search#", "<http://www.bigdata.com/rdf#",
-	"<http://jena.apache.org/text#", "<http://jena.apache.org/spatial#", "<http://jena.apache.org/ARQ/",
-	"<http://jena.hpl.hp.com/ARQ/", "<http://www.ontotext.com/", "<http://franz.com/ns/",
-	"<tag:stardog:api:", "<http://wikiba.se/ontology#", "<https://www.mediawiki.org/",
+	"<http://www.bigdata.com/rdf#", "<http://franz.com/ns/", "<http://wikiba.se/ontology#", "<https://www.mediawiki.org/",
 }
 
-func isSearch(iri string) bool {
-	return slices.ContainsFunc(searches, func(s string) bool { return strings.HasPrefix(iri, s) })
+func isSearch(term string) bool {
+	return sparql.Virtual(term) || slices.ContainsFunc(searches, func(s string) bool { return strings.HasPrefix(term, s) })
 }

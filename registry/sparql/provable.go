@@ -18,6 +18,18 @@ var virtual = []string{
 	"http://www.opengis.net/ont/geosparql#sf", "http://www.opengis.net/ont/geosparql#eh", "http://www.opengis.net/ont/geosparql#rcc8",
 }
 
+// virtualNames are the prefixes of such names that engines know without a declaration.
+var virtualNames = []string{"bds:", "bd:", "gas:", "fts:", "ql:", "text:", "spatial:", "luc:", "search:", "bif:", "sql:"}
+
+// Virtual reports whether an IRI or a name of a normal form is one of predicates, graphs and functions whose values
+// an endpoint computes.
+func Virtual(term string) bool {
+	if iri, ok := strings.CutPrefix(term, "<"); ok {
+		return begins(iri, virtual)
+	}
+	return begins(term, virtualNames)
+}
+
 // nodes are the beginnings of IRIs by which endpoints name their blank nodes.
 var nodes = []string{"nodeID:", "_:", "nodeid:", "bnode:"}
 
@@ -62,8 +74,8 @@ func Unprovable(text string, ordered bool) string {
 		switch {
 		case x.Kind == IRI && begins(iri, nodes):
 			return "<" + iri + "> is a blank node of the endpoint, which no feed can name"
-		case x.Kind == IRI && begins(iri, virtual):
-			return "<" + iri + "> names what the endpoint computes"
+		case (x.Kind == IRI || x.Kind == Name) && Virtual(x.Text):
+			return x.Text + " names what the endpoint computes"
 		case x.Kind == Word && x.keyword() == "REDUCED":
 			return "how often REDUCED repeats a row is up to the endpoint"
 		case x.Kind == Word && i+1 < len(t.Tokens) && t.Tokens[i+1].is("(") && slices.Contains([]string{"SAMPLE", "GROUP_CONCAT"}, x.keyword()):
