@@ -1,6 +1,9 @@
 package sparql
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // scan returns the end of the run of characters from i that accept takes.
 func (l *lexer) scan(i int, accept func(rune) bool) int {
@@ -101,14 +104,11 @@ func (l *lexer) blankNode() error {
 }
 
 func (l *lexer) langTag() error {
-	end := l.pos + 1
-	for isAlnum(l.byteAt(end)) || l.byteAt(end) == '-' {
-		end++
-	}
+	end := l.scan(l.pos+1, func(r rune) bool { return r == '-' || r < utf8.RuneSelf && isAlnum(byte(r)) })
 	if end == l.pos+1 {
 		return l.errorAt(l.pos, "a language tag needs letters after @")
 	}
-	l.emit(LangTag, end)
+	l.emitName(LangTag, end)
 	return nil
 }
 
@@ -141,18 +141,18 @@ func (l *lexer) number() {
 			end = fraction
 		}
 	}
-	l.emit(Number, l.exponent(end))
+	l.emitName(Number, l.exponent(end))
 }
 
-// exponent returns the end of an exponent at i, or i.
+// exponent returns the end of an exponent at i, or i. Its characters may be escaped: otherwise a name would begin there.
 func (l *lexer) exponent(i int) int {
-	j := i
-	if c := l.byteAt(j); c != 'e' && c != 'E' {
+	r, n := runeAt(l.text, i)
+	if r != 'e' && r != 'E' {
 		return i
 	}
-	j++
-	if c := l.byteAt(j); c == '+' || c == '-' {
-		j++
+	j := i + n
+	if r, n := runeAt(l.text, j); r == '+' || r == '-' {
+		j += n
 	}
 	if end := l.scan(j, isDigit); end > j {
 		return end

@@ -32,6 +32,8 @@ func TestNormal(t *testing.T) {
 			`PREFIX u: <http://u/> DEFINE input:rules u:y ASK { <http://u/z> ?p <http://x/a|"b"> }`},
 		{`ask { ?\u0061 <\u0061> \u0061:b _:\u0061 . <<(?a ?b ?c)>> ?p <<?a ?b ?c>>{|?d ?e|} }`,
 			`ASK { ?a <a> a:b _:a . <<( ?a ?b ?c )>> ?p << ?a ?b ?c >> {| ?d ?e |} }`},
+		{`ASK { ?s ?p "a"@\u0065n\u002DGB, 1\u0032, 1\u00455, 1e\u002D\u0035, -1.\u0035E+5, 1\u0061:b }`,
+			`ASK { ?s ?p "a"@en-GB , 12 , 1E5 , 1e-5 , -1.5E+5 , 1 a:b }`},
 		{`ASK { ?a :p?/:q*|^:r+ ?b, true.?c a-b:c -1, NOW()-5 }`,
 			`ASK { ?a :p ? / :q * | ^ :r + ?b , true . ?c a-b:c -1 , NOW ( ) -5 }`},
 	} {
@@ -88,6 +90,10 @@ func TestDifferent(t *testing.T) {
 		{`SELECT ?x {}`, `DEFINE input:inference "x" SELECT ?x {}`},
 		{`SELECT ?x {} ORDER BY ?x`, `SELECT ?x {} ORDER BY DESC(?x)`},
 		{`SELECT ?x { OPTION (T_in) }`, `SELECT ?x { OPTION (t_in) }`},
+		{`SELECT ?x { VALUES ?x { "x"@en\u0061:p } }`, `SELECT ?x { VALUES ?x { "x"@en a:p } }`},
+		{`SELECT ?x { VALUES ?x { "x"@en\u002Da:p } }`, `SELECT ?x { VALUES ?x { "x"@en a:p } }`},
+		{`SELECT ?x { VALUES ?x { 1\u0065\u0035:p } }`, `SELECT ?x { VALUES ?x { 1 e5:p } }`},
+		{`SELECT ?x { VALUES ?x { 1e\u002D5:p } }`, `SELECT ?x { VALUES ?x { 1 e-5:p } }`},
 	} {
 		a, err := Analyse(c[0])
 		b, err2 := Analyse(c[1])
