@@ -69,7 +69,7 @@ func (p *parser) check(a *sparql.Analysis) {
 	case a.Limit >= 0 || a.Offset >= 0:
 		p.refuse(Limit, "")
 	case a.Pragmas:
-		p.refuse(Dialect, "DEFINE")
+		p.refuse(Dialect, "a pragma of the endpoint")
 	case len(a.SideEffects) > 0:
 		p.refuse(Dialect, a.SideEffects[0])
 	case len(a.NonDeterministic) > 0:

@@ -14,7 +14,7 @@ type Analysis struct {
 	Distinct bool
 	Star     bool     // SELECT * or DESCRIBE *
 	HasFrom  bool     // FROM or FROM NAMED, or Virtuoso's pragmas for them: the query names its own dataset
-	Pragmas  bool     // Virtuoso's DEFINE
+	Pragmas  bool     // Virtuoso's DEFINE, or the prefix of an option
 	Vars     []string // projected variables of a SELECT without *; unnamed columns are left out
 	Unnamed  bool     // the endpoint names a projected column: an expression without AS, or a variable that is projected twice
 

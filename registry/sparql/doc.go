@@ -27,7 +27,9 @@
 //     does not have stays unchanged, quotes included: it belongs to a dialect.
 //   - Prefixed names become IRIs in angle brackets. The last declaration of the
 //     prefix applies, the escapes of the local name (\,) are removed, and percent
-//     encoding is kept. PREFIX declarations are then dropped, used or not.
+//     encoding is kept. PREFIX declarations are then dropped, used or not,
+//     except those by which AllegroGraph (franzOption_…) and Oracle (ORACLE_SEM_…)
+//     take options.
 //   - A name and the declaration of its prefix stay if the prefix is declared as a
 //     relative IRI or the expanded IRI would contain a segment "." or "..". These
 //     are resolved in IRIs but not in names, so the expansion might be another

@@ -37,7 +37,7 @@ func Patterns(text string) (list []Pattern, why string) {
 	case t.Err != nil:
 		return nil, "it is not plain SPARQL 1.1: " + t.Err.Error()
 	case t.Pragmas:
-		return nil, "it has a pragma of Virtuoso"
+		return nil, "it has a pragma of its endpoint"
 	case t.Tokens[0].Text == "DESCRIBE":
 		return nil, "what DESCRIBE returns is up to the endpoint"
 	}

@@ -96,6 +96,9 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("%s has the patterns %s", text, show(list))
 		}
 	}
+	if _, why := Patterns(`PREFIX franzOption_reasoner: <franz:rdfs++> SELECT * { ?s ?p ?o }`); why == "" {
+		t.Error("patterns with an option of AllegroGraph")
+	}
 	if _, why := Patterns(`DEFINE input:inference "r" SELECT * { ?s ?p ?o }`); why == "" {
 		t.Error("a query with a pragma has patterns")
 	}

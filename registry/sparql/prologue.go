@@ -10,14 +10,19 @@ import (
 type prologue struct {
 	items    []*declaration
 	prefixes map[string]*declaration // the last declaration of each prefix
-	pragma   *Token                  // the first DEFINE, nil if there is none
+	pragma   *Token                  // the first DEFINE, or prefix of an option, nil if there is none
 	dataset  bool                    // a DEFINE names graphs to query, as FROM does
 	crawling []string                // the pragmas that start Virtuoso's crawler
 	end      int                     // index of the first token after it
 }
 
+// options begin the prefixes by which AllegroGraph and Oracle take options of a query
+// (https://franz.com/agraph/support/documentation/7.2.0/namespaces-query-options.html, and
+// "Additions to the SPARQL Syntax" in Oracle's guide to RDF graphs).
+var options = []string{"franzOption_", "ORACLE_SEM_"}
+
 // declaration is a BASE, PREFIX, VERSION or DEFINE. kept reports whether the normal
-// form needs it. Only a PREFIX whose uses were all expanded is not needed.
+// form needs it. Only a PREFIX that is no option and whose uses were all expanded is not needed.
 type declaration struct {
 	text      string // as in the normal form
 	namespace string // of a PREFIX
@@ -106,7 +111,11 @@ func (r *prologueReader) prefix(name string) error {
 	if err != nil {
 		return err
 	}
-	d := &declaration{text: "PREFIX " + name + " " + iri.Text, namespace: iri.Text[1 : len(iri.Text)-1]}
+	option := hasPrefixFold(name, options)
+	if option && r.pragma == nil {
+		r.pragma = &Token{Kind: Name, Text: name, Pos: r.tokens[r.end-2].Pos}
+	}
+	d := &declaration{text: "PREFIX " + name + " " + iri.Text, namespace: iri.Text[1 : len(iri.Text)-1], kept: option}
 	r.prefixes[name] = d
 	r.items = append(r.items, d)
 	return nil

@@ -12,7 +12,7 @@ type Tree struct {
 	Tokens   []Token
 	Query    *Select
 	Declared bool // the normal form has declarations
-	Pragmas  bool // one of them is Virtuoso's DEFINE
+	Pragmas  bool // one of them is Virtuoso's DEFINE, or the prefix of an option
 	// Err is the first part that cannot be read: the text is no query, or has words or notations of dialects.
 	// The groups that have such parts are not complete.
 	Err error

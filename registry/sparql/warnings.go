@@ -55,8 +55,12 @@ func (x *analyser) warnings(a *Analysis, p *prologue, undeclared []Token) []Warn
 	if len(undeclared) > 0 {
 		add(UndeclaredPrefix, undeclared[0].Pos, "%s", undeclaredPrefixes(undeclared))
 	}
-	if p.pragma != nil {
-		add(Pragma, p.pragma.Pos, "DEFINE is understood by Virtuoso alone")
+	if t := p.pragma; t != nil {
+		engine := "Virtuoso"
+		if t.Kind == Name {
+			engine = "AllegroGraph or Oracle"
+		}
+		add(Pragma, t.Pos, "%s is understood by %s alone", shorten(t.canonical()), engine)
 	}
 	return out
 }
