@@ -209,6 +209,47 @@ func TestGateStaysClosed(t *testing.T) {
 	}
 }
 
+// A token of the file hides the stored one of its name, which can be revoked.
+func TestTokenInFileAndStore(t *testing.T) {
+	m := newMemory(morning)
+	g, err := NewTokenGate(nil, m, func() time.Time { return morning })
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, boss, err := g.Make("boss", registry.RoleAdmin, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stored, err := g.Make("ops", registry.RoleAdmin, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := []registry.Token{{Name: "ops", Role: registry.RoleRead, SHA256: registry.HashSecret("a secret of the file")}}
+	g.SetFile(file)
+	valid := func(secret string) bool {
+		_, err := g.Authenticate("", secret)
+		return err == nil
+	}
+	if !valid("a secret of the file") || !valid(boss) || valid(stored) {
+		t.Error("the stored token is valid beside that of the file")
+	}
+	if c, err := g.Named("ops"); err != nil || c.Role != registry.RoleRead {
+		t.Errorf("%v %v", c, err)
+	}
+	if all, err := g.Tokens(); err != nil || len(all) != 2 {
+		t.Errorf("%v %v", all, err)
+	}
+	if err := g.Revoke("ops"); err != nil {
+		t.Error(err)
+	}
+	if p, _ := ProblemOf(g.Revoke("ops")); p.Kind != "conflict" {
+		t.Errorf("%v", p)
+	}
+	if g.SetFile(nil); valid(stored) || !valid(boss) {
+		t.Error("the stored token was not revoked")
+	}
+}
+
 // A name identifies a caller as long as its token is valid. On a server without tokens
 // every caller is an admin.
 func TestGateKnowsNames(t *testing.T) {

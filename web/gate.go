@@ -21,7 +21,8 @@ var errShort = fmt.Errorf("%w: a token has at least %d characters", ErrUnauthori
 
 const maxSecret = 512 // maximum length of a token in bytes
 
-// A TokenGate admits callers with a token of the configuration file or of the store.
+// A TokenGate admits callers with a token of the configuration file or of the store. A token
+// of the file hides the stored one of its name, which can still be revoked.
 // It is open while there are no tokens. Once a token has existed, it stays closed
 // until the process ends, so that removing the last token does not open the server.
 type TokenGate struct {
@@ -87,9 +88,18 @@ func (g *TokenGate) with(read func() ([]registry.Token, error)) (tokens []regist
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	tokens = append(slices.Clone(g.file), stored...)
+	tokens = slices.Clone(g.file)
+	for _, t := range stored {
+		if !named(g.file, t.Name) {
+			tokens = append(tokens, t)
+		}
+	}
 	g.closed = g.closed || len(tokens) > 0
 	return tokens, g.closed, nil
+}
+
+func named(tokens []registry.Token, name string) bool {
+	return slices.ContainsFunc(tokens, func(t registry.Token) bool { return t.Name == name })
 }
 
 // Named returns the current caller of a name: with the role of its token if that is
@@ -141,7 +151,7 @@ func (g *TokenGate) Authenticate(from, token string) (registry.Caller, error) {
 			return registry.Caller{}, registry.ErrGuessing
 		}
 		defer done() // after a wrong one was counted
-		if tokens, err = g.store.Newest(true); err != nil {
+		if tokens, _, err = g.with(func() ([]registry.Token, error) { return g.store.Newest(true) }); err != nil {
 			return registry.Caller{}, err // a node that is cut off cannot call it wrong
 		}
 		found = find(tokens, sent.digest)
@@ -231,7 +241,7 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 	if err != nil {
 		return registry.Token{}, "", err
 	}
-	if slices.ContainsFunc(all, func(t registry.Token) bool { return t.Name == name }) {
+	if named(all, name) {
 		return registry.Token{}, "", registry.ErrExists
 	}
 	if len(all) == 0 && (role != registry.RoleAdmin || expires != nil) {
@@ -253,15 +263,17 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 func (g *TokenGate) Revoke(name string) error {
 	g.edit.Lock()
 	defer g.edit.Unlock()
-	all, _, err := g.with(func() ([]registry.Token, error) { return g.store.Newest(false) })
-	if err != nil {
+	var stored []registry.Token
+	all, _, err := g.with(func() (_ []registry.Token, err error) {
+		stored, err = g.store.Newest(false)
+		return stored, err
+	})
+	switch {
+	case err != nil:
 		return err
-	}
-	i := slices.IndexFunc(all, func(t registry.Token) bool { return t.Name == name })
-	if i < 0 {
+	case !named(all, name):
 		return notFound("no token has this name")
-	}
-	if all[i].FromFile {
+	case !named(stored, name):
 		return newProblem("conflict", "this token is in the configuration file: remove it there and send SIGHUP")
 	}
 	inFile := slices.ContainsFunc(all, func(t registry.Token) bool { return t.FromFile && t.Lasts() })
