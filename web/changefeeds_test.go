@@ -2,6 +2,8 @@ package web
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +158,33 @@ func TestProved(t *testing.T) {
 	}
 	m.broken = errors.New("broken")
 	w.get(at).status(500)
+}
+
+// A client that has a page of a stream by its time gets it again once it has grown, and the root again
+// once its endpoint is asked at other times.
+func TestStreamGrows(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText)
+	at := "/v1/queries/" + id + "/ldes"
+	rows := func(n int) {
+		var list [][2]diff.Term
+		for i := range n {
+			list = append(list, [2]diff.Term{iri(fmt.Sprint(i)), lit("x")})
+		}
+		w.m.publish(id, table(t, list...))
+	}
+	rows(1)
+	since := "If-Modified-Since: " + w.m.now.Format(http.TimeFormat)
+	page := at + "?page=Zq81%3A0"
+	w.get(page, since).status(304)
+	w.m.now = w.m.now.Add(time.Minute)
+	rows(2)
+	w.get(page, since).status(200)
+	root := w.get(at).status(200)
+	w.do("PATCH", "/v1/endpoints/city", `{"slot":"@every 7m"}`, "Content-Type: application/json").status(200)
+	if a := w.get(at, "If-None-Match: "+root.Header.Get("ETag")).status(200); !strings.Contains(string(a.body), "pollingInterval 420") {
+		t.Errorf("%s", a.body)
+	}
 }
 
 // Full pages of a stream are immutable, the last one is not, and what retention dropped is 410.

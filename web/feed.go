@@ -151,7 +151,7 @@ func (c changeAPI) ldesRoot(q registry.Query, s *ldes.Stream, st registry.Status
 	if err != nil {
 		return err
 	}
-	tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%d.ldes", first.Epoch, first.Seq, st.Position.Seq))
+	tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%d.%d.ldes", first.Epoch, first.Seq, st.Position.Seq, s.Every))
 	describe := func() {
 		c.topic(q, "/ldes", tag, st.ChangedAt)
 		c.w.Header().Set("Cache-Control", pastCaching(q, false))
@@ -199,6 +199,13 @@ func (c changeAPI) ldesPage(q registry.Query, s *ldes.Stream, p ldes.Page, head 
 	end, changed := min(pageEnd(p.After.Seq), head.Seq), place.Time
 	if p.State {
 		end = p.After.Seq
+	}
+	if end > p.After.Seq {
+		last, err := c.History.Place(q.ID, registry.Moment{Position: registry.Position{Epoch: p.After.Epoch, Seq: end}})
+		if err != nil {
+			return err
+		}
+		changed = last.Time
 	}
 	full := p.State || end == pageEnd(p.After.Seq)
 	tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%d.%t.ldes", p.After.Epoch, p.After.Seq, end, p.State))
