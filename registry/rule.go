@@ -86,14 +86,17 @@ func (r *Receiver) UnmarshalJSON(b []byte) error {
 const Notify = "notify"
 
 // Masked returns the address as it may be shown. Those of chat services are secrets: their host is shown, and
-// a fingerprint that tells them apart. Of others a query string is hidden.
+// a fingerprint that tells them apart. Of others a query string is hidden behind such
+// a fingerprint.
 func (r Receiver) Masked() string {
+	sum := sha256.Sum256([]byte(r.Address))
+	fingerprint := "…" + hex.EncodeToString(sum[:3])
 	switch r.Kind {
 	case "email":
 		return r.Address
 	case "alertmanager", "webhook":
 		if base, _, ok := strings.Cut(r.Address, "?"); ok {
-			return base + "?…"
+			return base + "?" + fingerprint
 		}
 		return r.Address
 	}
@@ -101,8 +104,7 @@ func (r Receiver) Masked() string {
 	if err != nil {
 		u = &url.URL{Scheme: r.Kind}
 	}
-	sum := sha256.Sum256([]byte(r.Address))
-	return u.Scheme + "://" + u.Host + "/…" + hex.EncodeToString(sum[:3])
+	return u.Scheme + "://" + u.Host + "/" + fingerprint
 }
 
 // Key names the receiver within a rule.

@@ -256,7 +256,8 @@ func TestRuleEdits(t *testing.T) {
 	w.do("POST", at+"/pause", "", "If-Match: "+tag).problem(412, "precondition-failed")
 	w.do("POST", at+"/resume", "", "If-Match: "+tag).problem(412, "precondition-failed")
 	// The masked address is that of the stored one; a new webhook gets a secret.
-	a = patch(at, `{"for":null,"to":[{"webhook":"http://127.0.0.1:9/hook?…"},{"webhook":"http://127.0.0.1:9/other"}]}`).status(200)
+	masked := a.json()["to"].([]any)[0].(map[string]any)["webhook"]
+	a = patch(at, fmt.Sprintf(`{"for":null,"to":[{"webhook":%q},{"webhook":"http://127.0.0.1:9/other"}]}`, masked)).status(200)
 	to := a.json()["to"].([]any)
 	if a.string("for") != "0s" || len(to) != 2 || to[0].(map[string]any)["secret"] != nil || to[1].(map[string]any)["secret"] == nil {
 		t.Errorf("receivers: %s", a.body)
@@ -264,6 +265,20 @@ func TestRuleEdits(t *testing.T) {
 	if r, err := w.rules.Rule(registry.Caller{Role: registry.RoleAdmin}, "r"); err != nil || r.To[0].Address != hook {
 		t.Errorf("the address is %v: %v", r.To, err)
 	}
+	// Those that differ in their query strings are told apart.
+	a = patch(at, `{"to":[{"webhook":"`+hook+`"},{"webhook":"`+hook+`2"}]}`).status(200)
+	to = a.json()["to"].([]any)
+	first, second := to[0].(map[string]any)["webhook"], to[1].(map[string]any)["webhook"]
+	patch(at, fmt.Sprintf(`{"to":[{"webhook":%q},{"webhook":%q}]}`, second, first)).status(200)
+	if r, err := w.rules.Rule(registry.Caller{Role: registry.RoleAdmin}, "r"); err != nil || len(r.To) != 2 || r.To[0].Address != hook+"2" ||
+		r.To[1].Address != hook {
+		t.Errorf("the addresses are %v: %v", r.To, err)
+	}
+	a = patch(at, `{"to":[{"webhook":"http://127.0.0.1:9/hook?…"}]}`).problem(422, "bad-setting")
+	if !strings.Contains(string(a.body), "write it in full") {
+		t.Errorf("%s", a.body)
+	}
+	patch(at, `{"to":[{"webhook":"`+hook+`"}]}`).status(200)
 	if a = w.post(at+"/pause", "").status(200); a.string("status") != "paused" || a.json()["firing"] != 0.0 {
 		t.Errorf("paused: %s", a.body)
 	}

@@ -5,7 +5,9 @@ package alert
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/notify/deliver"
@@ -18,6 +20,9 @@ var _ = known(&kind{Kind: Kind{"webhook", "URL that gets the alerts after Standa
 
 func checkURL(o *Options, address string) (string, error) {
 	_, err := o.Guard.Check(address)
+	if strings.Contains(address, "?…") {
+		err = errors.New("it is the masked address of another receiver, or of one that is gone: write it in full")
+	}
 	return address, err
 }
 
