@@ -302,6 +302,10 @@ func TestTopicsAreWhatGetAnswers(t *testing.T) {
 			t.Errorf("%s without a result: %v", path, err)
 		}
 	}
+	topics.routes["/unversioned"] = route{run: func(c *call) error { return c.text(200, "x") }}
+	if x, err := topics.Read(context.Background(), "/v1/queries/"+id+"/unversioned"); err == nil || missing(err) {
+		t.Errorf("a topic without a version is %+v: %v", x, err)
+	}
 	w.m.publish(id, finishRows(t, "a", "b"))
 	for _, rest := range []string{"results.srj", "results.srx", "results.csv", "results.tsv", "changes/latest", "changes.atom"} {
 		path := "/v1/queries/" + id + "/" + rest

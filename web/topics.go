@@ -117,7 +117,11 @@ func (t *Topics) render(ctx context.Context, path, id, topic string) (Topic, err
 	if w.status != http.StatusOK {
 		return Topic{}, fmt.Errorf("topic %s: status %d", path, w.status)
 	}
-	return Topic{Version: w.header.Get("ETag"), Type: w.header.Get("Content-Type"), Body: w.body.Bytes()}, nil
+	version := w.header.Get("ETag")
+	if version == "" {
+		return Topic{}, fmt.Errorf("topic %s: its content has no ETag, and so no version", path)
+	}
+	return Topic{Version: version, Type: w.header.Get("Content-Type"), Body: w.body.Bytes()}, nil
 }
 
 // An inMemory keeps a response in memory.
