@@ -31,7 +31,7 @@ var repeatable = append([]string{"vars", "where", "query", "label", "setting"}, 
 // handler looks at them itself.
 func (rt route) names() (names []string, any bool) {
 	protocol := rt.path == "/v1/live" || rt.path == "/v1/hub" || !strings.HasPrefix(rt.path, "/v1/")
-	text := rt.method == http.MethodPost && strings.HasPrefix(rt.path, "/v1/queries") // a registration with its query as the body
+	text := rt.method == http.MethodPost && (rt.path == "/v1/queries" || rt.path == "/v1/queries/validate") // see registration
 	return strings.Fields(rt.takes), rt.takes == "" && protocol || text
 }
 
@@ -41,11 +41,16 @@ func (p *params) known(rt route) error {
 	if any {
 		return nil
 	}
+	return p.among(names, "")
+}
+
+// among returns a problem for a parameter that is none of those named.
+func (p *params) among(names []string, where string) error {
 	for name := range p.Values {
 		if slices.Contains(names, name) {
 			continue
 		}
-		said := "there is no parameter of this name"
+		said := "there is no parameter of this name" + where
 		switch near := registry.Nearest(name, names); {
 		case near != "":
 			said += ", did you mean " + near + "?"

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/freshet/freshet/registry"
@@ -60,6 +62,9 @@ func (c queryAPI) registration() (registry.Registration, error) {
 		return reg, err
 	}
 	var reg registry.Registration
+	if err := c.params.among(strings.Fields(c.route.takes), " beside a registration in JSON"); err != nil {
+		return reg, err
+	}
 	err = c.read(func(r io.Reader) error { return readJSON(r, &reg) })
 	return reg, err
 }
@@ -67,6 +72,11 @@ func (c queryAPI) registration() (registry.Registration, error) {
 // fromParams reads the fields of a registration from the URL. For the graphs it also
 // accepts the spellings of the SPARQL 1.1 Protocol.
 func (c queryAPI) fromParams() (reg registry.Registration, err error) {
+	fields := append(memberNames(reflect.TypeFor[registry.Registration]()), "default-graph-uri", "named-graph-uri")
+	fields = slices.DeleteFunc(fields, func(name string) bool { return name == "query" })
+	if err := c.params.among(append(fields, strings.Fields(c.route.takes)...), ""); err != nil {
+		return reg, err
+	}
 	for name, values := range c.params.Values {
 		one := values[0]
 		if len(values) > 1 && !slices.Contains(lists, name) {
@@ -107,9 +117,6 @@ func (c queryAPI) fromParams() (reg registry.Registration, err error) {
 			reg.Life = one
 		case "replace":
 			reg.Replace, err = strconv.ParseBool(one)
-		case "run", "whole": // of validate
-		default:
-			return reg, malformed("", "the URL has a parameter that is not a field of a registration")
 		}
 		if err != nil {
 			return reg, malformed("?"+name, "this value does not fit the field")

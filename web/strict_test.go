@@ -158,6 +158,20 @@ func TestUnknownParameters(t *testing.T) {
 		}
 	}
 	w.get("/metrics?x=1").status(200)
+	for call, want := range map[string]string{
+		typeJSON + " /v1/queries?max_staleness=1m":             "no parameter of this name beside a registration in JSON",
+		typeJSON + " /v1/queries/validate?run=0&weight=2":      "there are run, whole",
+		typeSPARQL + " /v1/queries?max_stalenes=1m":            "did you mean max_staleness?",
+		typeSPARQL + " /v1/queries?query=ASK":                  "there are endpoint, name",
+		typeJSON + " /v1/queries/" + id + "/refresh?urgency=x": "no parameter of this name",
+	} {
+		media, path, _ := strings.Cut(call, " ")
+		body := map[string]string{typeJSON: `{"query":"ASK {}"}`, typeSPARQL: "ASK {}"}[media]
+		if a := w.do("POST", path, body, "Content-Type: "+media).problem(400, "malformed"); !strings.Contains(a.string("detail"), want) ||
+			!strings.Contains(string(a.body), `"pointer":"?`) {
+			t.Errorf("%s: %s", call, a.body)
+		}
+	}
 	paths := w.document()["paths"].(map[string]any)
 	listed := map[string]string{}
 	for path, item := range paths {
