@@ -73,6 +73,7 @@ type Server struct {
 	inForce    atomic.Pointer[config.Config] // what the page of settings shows
 	applying   sync.Mutex                    // of a file, held while it is applied
 	unapplied  *config.Config                // whose endpoints are not in force yet, nil for none; applying guards it
+	postponed  chan struct{}                 // wakes applyLater
 	behind     bool                          // something did not end in time and may use the store still
 
 	WhenReady    func(context.Context) // called once it is ready; the context ends with the slots
@@ -88,7 +89,7 @@ func New(ctx context.Context, conf *config.Config, log *slog.Logger) (*Server, e
 // newOn is New with a clock and with a journal, which belongs to the caller. nil means that there is none.
 func newOn(ctx context.Context, conf *config.Config, log *slog.Logger, j journal.Journal, c *clock.Clock) (s *Server, err error) {
 	s = &Server{clock: c, started: c.Now(), WhenReady: func(context.Context) {}, WhenStopping: func() {}, conf: conf, log: log,
-		Waker: notify.NewWaker(), metrics: web.NewMetrics(cli.Version())}
+		postponed: make(chan struct{}, 1), Waker: notify.NewWaker(), metrics: web.NewMetrics(cli.Version())}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -641,7 +642,8 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 }
 
-// Reload applies the parts of a new configuration that a running server can change.
+// Reload applies the parts of a new configuration that a running server can change: all of them, or none if it returns an error.
+// Endpoints that cannot be stored now follow later.
 func (s *Server) Reload(c *config.Config) error {
 	now, was := *c, *s.conf
 	now.Tokens, now.Endpoints, was.Tokens, was.Endpoints = nil, nil, nil, nil
@@ -669,11 +671,10 @@ func (s *Server) Reload(c *config.Config) error {
 	defer s.applying.Unlock()
 	feeds := s.fleet.feeds.Load().all
 	s.fleet.setFeeds(c.AllFeeds()) // endpoints of the file may name them
-	if err := s.Registry.ApplyFile(c.Endpoints, c.Sources.OfEndpoint); err != nil {
+	if err := s.applyEndpoints(c); err != nil {
 		s.fleet.setFeeds(feeds)
 		return err
 	}
-	s.unapplied = nil
 	if renewed {
 		s.cert.Store(cert)
 	}
