@@ -6,6 +6,18 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
+// Those without the role read see the names only that holders gave who made the query public.
+func TestPublicName(t *testing.T) {
+	q := &registry.Query{Holders: []registry.Holder{{Caller: "ops", Public: true}, {Caller: "aaa", Name: "secret"}}}
+	if got := q.PublicName(); got != "" {
+		t.Errorf("%q", got)
+	}
+	q.Holders = append(q.Holders, registry.Holder{Caller: "zzz", Name: "free spaces", Public: true})
+	if got := q.PublicName(); got != "free spaces" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestAccess(t *testing.T) {
 	public := &registry.Query{Holders: []registry.Holder{{Caller: "alice", Public: true}}}
 	private := &registry.Query{Holders: []registry.Holder{{Caller: "alice"}}}

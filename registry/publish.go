@@ -1,5 +1,7 @@
 package registry
 
+import "slices"
+
 // Public reports whether the results are readable without a token. The holder
 // who has held the query longest decides, so that no later holder publishes or
 // hides what an earlier one decided. A holder with MayPublish decides for all.
@@ -40,4 +42,13 @@ func (q *Query) endConsent() {
 	for i := range q.Holders {
 		q.Holders[i].Public, q.Holders[i].MayPublish = false, false
 	}
+}
+
+// PublicName is the first name that a holder gave who made the query public. It is what those without the role read may see.
+func (q *Query) PublicName() string {
+	i := slices.IndexFunc(q.Holders, func(h Holder) bool { return h.Public && h.Name != "" })
+	if i < 0 {
+		return ""
+	}
+	return q.Holders[i].Name
 }

@@ -20,7 +20,7 @@ type QueryStore interface {
 
 	// FindName lists the queries to which the caller gave the name, oldest first and
 	// at most most of them. If caller is "", the name of any holder counts. If public
-	// is true, only public queries are listed.
+	// is true, only public queries are listed, by the names of holders who made them public.
 	FindName(caller, name string, public bool, most int) ([]Query, error)
 
 	// LiveHolds lists the holds made by live subscriptions.

@@ -188,7 +188,8 @@ type OutboxMessage struct {
 	Query string    `json:"query,omitempty"` // the query of these positions, for withheld changes
 	At    time.Time `json:"at"`              // when the message was created
 	Info  string    `json:"info,omitempty"`
-	Text  string    `json:"text,omitempty"` // for people: what it says, if that has labels, which come and go
+	Title string    `json:"title,omitempty"` // for people: what it says, if that has labels, which come and go
+	Text  string    `json:"text,omitempty"`
 
 	Summary string `json:"summary,omitempty"` // of a dead letter: see FirstLine
 }

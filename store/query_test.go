@@ -147,6 +147,10 @@ func TestFindName(t *testing.T) {
 	expect("b", "sensors", "q_a")
 	expect("b", "departures", "q_z")
 	expect("", "sensors", "q_a")
+	put(t, d, "q_a", "city", registry.Holder{Caller: "a", Name: "sensors", Public: true}, registry.Holder{Caller: "b", Name: "secret"})
+	if list, err := d.Queries.FindName("", "secret", true, 9); err != nil || len(list) != 0 {
+		t.Fatalf("the name of a holder who did not make it public: %v, %v", list, err)
+	}
 	remove(t, d, "q_a")
 	expect("a", "sensors")
 	expect("", "sensors")

@@ -190,7 +190,8 @@ func discard(t *totals, s *storedQuery) error {
 }
 
 // eachNamed calls f for the queries to which a caller gave a name (any caller for ""),
-// oldest first, until f returns false. With public it skips queries that are not public.
+// oldest first, until f returns false. With public it skips queries that are not public, and names of holders who
+// did not make them public.
 func eachNamed(tx *bbolt.Tx, caller, name string, public bool, f func(*storedQuery) bool) error {
 	if name == "" {
 		return nil
@@ -209,7 +210,9 @@ func eachNamed(tx *bbolt.Tx, caller, name string, public bool, f func(*storedQue
 		if err != nil {
 			return errors.Is(err, registry.ErrNotFound), notFoundIsFine(err)
 		}
-		called := func(h registry.Holder) bool { return h.Name == name && (caller == "" || h.Caller == caller) }
+		called := func(h registry.Holder) bool {
+			return h.Name == name && (caller == "" || h.Caller == caller) && (!public || h.Public)
+		}
 		if !slices.ContainsFunc(s.Holders, called) || public && !s.Public() {
 			return true, nil
 		}

@@ -123,7 +123,7 @@ func (m *memory) FindName(caller, name string, public bool, most int) (list []re
 	for _, id := range slices.Sorted(maps.Keys(m.queries)) {
 		q := m.queries[id]
 		called := func(h registry.Holder) bool {
-			return h.Name == name && name != "" && (caller == "" || caller == h.Caller)
+			return h.Name == name && name != "" && (caller == "" || caller == h.Caller) && (!public || h.Public)
 		}
 		if slices.ContainsFunc(q.Holders, called) && (!public || q.Public()) && len(list) < most {
 			list = append(list, q)

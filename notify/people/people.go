@@ -13,6 +13,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -204,7 +205,7 @@ func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry
 		return deliver.Step{Edit: func(s *registry.Subscription) { s.Outbox = nil }}, nil
 	}
 	net, count, err := cursor.Sum(ctx, &t.reader, s.Query, m.From, m.Until, mostSum)
-	words, link := m.Text, t.link(q)
+	words, link := "", t.link(q)
 	switch gap := (*registry.GapError)(nil); {
 	case errors.As(err, &gap):
 		words, err = t.total(s.Query, "Changes were missed: the server does not have all of them any more.")
@@ -217,52 +218,63 @@ func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry
 	case net.Delta == nil:
 		return deliver.Step{Edit: func(s *registry.Subscription) { finishMessage(s, m) }}, nil
 	default:
-		if words == "" {
-			text, step := t.words(q, s.Caller, &net, m, again)
-			if step != nil {
-				return *step, nil
-			}
-			words = text
-		}
 		link = changed(link, m, count)
 	}
 	if err != nil {
 		return deliver.Step{}, err
 	}
-	return t.call(s, m, service.Message{ID: m.ID, At: m.At, Title: watch.Line(title(q, s.Caller), 120), Text: words, Link: link}, again)
+	said := m
+	if step := t.words(q, s.Caller, words, &net, &said, again); step != nil {
+		return *step, nil
+	}
+	return t.call(s, m, service.Message{ID: m.ID, At: m.At, Title: said.Title, Text: said.Text, Link: link}, again)
 }
 
-// words writes a net change. Words with labels come as a step first: one that waits for the labels, or stores the
-// words with the message.
-func (t *Target) words(q *registry.Query, caller string, net *registry.Change, m registry.OutboxMessage,
-	again bool) (string, *deliver.Step) {
-	w, ok := watch.Of(q, caller)
-	if !ok {
-		return watch.InWords(net.Delta, nil, watch.Plain).By(net.Edits).Screen(), nil
+// words writes a message about a net change, of which it says something else if words are given. A message with labels
+// comes with a step first: one that waits for the labels, or stores it.
+func (t *Target) words(q *registry.Query, caller, words string, net *registry.Change, m *registry.OutboxMessage, again bool) *deliver.Step {
+	if m.Text != "" {
+		m.Title = cmp.Or(m.Title, title(q, caller, watch.Plain))
+		return nil
 	}
-	say := func(n watch.Namer) string { return watch.InWords(net.Delta, &w, n).By(net.Edits).Screen() }
-	var iris []string // in the order of the lines
-	text := say(func(iri string) string {
-		iris = append(iris, iri)
-		return ""
-	})
+	w, watched := watch.Of(q, caller)
+	say := func(n watch.Namer) {
+		switch m.Title, m.Text = title(q, caller, n), words; {
+		case words != "":
+		case watched:
+			m.Text = watch.InWords(net.Delta, &w, n).By(net.Edits).Screen()
+		default:
+			m.Text = watch.InWords(net.Delta, nil, watch.Plain).By(net.Edits).Screen()
+		}
+	}
+	iris := irisOf(say) // in the order of the lines
 	if len(iris) == 0 {
-		return text, nil
+		return nil
 	}
 	names, coming := t.opts.Names(q.Endpoint, w.Labels, iris)
 	now := t.opts.Now()
 	if waited := now.Sub(m.At); coming && !again && 0 <= waited && waited < labelWait {
-		return "", &deliver.Step{Hold: now.Add(min(max(waited, labelPause), labelWait-waited))}
+		return &deliver.Step{Hold: now.Add(min(max(waited, labelPause), labelWait-waited))}
 	}
-	if text = say(names); again {
-		return text, nil
+	if say(names); again {
+		return nil
 	}
-	m.Text = text
-	return "", &deliver.Step{Edit: func(s *registry.Subscription) {
+	return &deliver.Step{Edit: func(s *registry.Subscription) {
 		if outbox(s) == m.ID && s.Outbox.Text == "" {
-			s.Outbox = &m
+			s.Outbox = m
 		}
 	}}
+}
+
+// irisOf returns the IRIs for whose labels a function asks.
+func irisOf(say func(watch.Namer)) (iris []string) {
+	say(func(iri string) string {
+		if iri != "" {
+			iris = append(iris, iri)
+		}
+		return ""
+	})
+	return iris
 }
 
 // total says why changes are not listed, and how much there is.
@@ -274,12 +286,30 @@ func (t *Target) total(query, why string) (string, error) {
 	return fmt.Sprintf("%s Rows now: %d", why, r.Len()), nil
 }
 
-// title is the name of a query, or the beginning of its text.
-func title(q *registry.Query, caller string) string {
-	if name := q.NameFor(caller); name != "" {
-		return name
+// title is the name of a query, else what it watches, or the beginning of its text. Visitors see public names only.
+func title(q *registry.Query, caller string, names watch.Namer) string {
+	name := q.NameFor(caller)
+	if caller == Visitors {
+		name = q.PublicName()
 	}
-	return q.Text
+	if name == "" {
+		w, ok := watch.Of(q, caller)
+		if !ok {
+			w = watch.Watch{Kind: watch.ByQuery, Text: q.Text}
+		}
+		name = w.Describe(names)
+	}
+	return watch.Line(name, 120)
+}
+
+// title is the title with the labels that are known. Others are asked for.
+func (t *Target) title(q *registry.Query, caller string) string {
+	names := watch.Namer(watch.Plain)
+	if iris := irisOf(func(n watch.Namer) { title(q, caller, n) }); len(iris) > 0 {
+		w, _ := watch.Of(q, caller)
+		names, _ = t.opts.Names(q.Endpoint, w.Labels, iris)
+	}
+	return title(q, caller, names)
 }
 
 // link is the page of a public query, "" for others.

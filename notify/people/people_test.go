@@ -56,6 +56,7 @@ type rig struct {
 	schedule  deliver.Schedule
 	mail      service.Mail
 	public    atomic.Pointer[string] // the id of a public query
+	edit      atomic.Pointer[func(*registry.Query)]
 	lines     io.Writer              // of log lines; nil: none are written
 	watched   atomic.Pointer[string] // the id of a query that is a watch
 	names     func(endpoint string, languages, iris []string) (watch.Namer, bool)
@@ -87,6 +88,9 @@ func (r *rig) start() {
 			}
 			if p := r.watched.Load(); p != nil && q.ID == *p {
 				q.Holders = []registry.Holder{{Caller: "app", Name: "physicists", Tags: []string{watch.Tag}}}
+			}
+			if edit := r.edit.Load(); edit != nil {
+				(*edit)(&q)
 			}
 			return q, err
 		},

@@ -21,7 +21,6 @@ import (
 	"github.com/freshet/freshet/notify/deliver"
 	"github.com/freshet/freshet/notify/service"
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/registry/watch"
 )
 
 // Visitors is the caller of the subscriptions of visitors. No token has such a name.
@@ -121,7 +120,7 @@ func (d *Desk) subscribe(client, query, address string) error {
 	}
 	expires := now.Add(askedFor)
 	_, err = m.Engine.Edit(of, func(s *registry.Subscription, found bool) error {
-		asks := &registry.Intent{Mode: "confirm", Secret: rand.Text(), Topic: watch.Line(title(&q, ""), 100), At: now}
+		asks := &registry.Intent{Mode: "confirm", Secret: rand.Text(), Topic: m.Target.title(&q, Visitors), At: now}
 		switch {
 		case found && s.State == registry.Pending && s.Intent == nil: // it is asked again, as the question may be lost
 			s.Intent, s.ExpiresAt = asks, &expires
@@ -240,7 +239,10 @@ func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (d *Desk) form(q url.Values) (deskPage, error) {
 	found, err := d.query(q.Get("query"))
-	return deskPage{Title: title(&found, ""), Text: "Get an e-mail when this changes.", Query: found.ID}, err
+	if err != nil {
+		return deskPage{}, err
+	}
+	return deskPage{Title: d.Manager.Target.title(&found, Visitors), Text: "Get an e-mail when this changes.", Query: found.ID}, nil
 }
 
 func (d *Desk) posted(r *http.Request) (deskPage, error) {

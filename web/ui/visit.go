@@ -116,7 +116,11 @@ type (
 
 // name returns the name by which the visitor knows a query.
 func (v *visit) name(q *registry.Query) string {
-	if n := strings.TrimSpace(q.NameFor(v.caller.Name)); n != "" {
+	n := q.NameFor(v.caller.Name)
+	if !v.caller.MayRead(nil) {
+		n = q.PublicName()
+	}
+	if n = strings.TrimSpace(n); n != "" {
 		return n
 	}
 	return q.ID
