@@ -555,6 +555,8 @@ func TestFollowersOfOthersAreCounted(t *testing.T) {
 		r.follower(registry.Subscription{ID: who, Way: registry.Webhook, Caller: who, Query: q.ID, Callback: "https://" + who +
 			".example/", State: registry.Active})
 	}
+	r.follower(registry.Subscription{ID: "asked", Way: registry.People, Caller: "(visitors)", Query: q.ID, Callback: "mailto:y…@example.net",
+		State: registry.Pending}) // who may never confirm
 	at := queryPath(q.ID)
 	r.get(at).status(200).has("<dt>Followers</dt><dd>2</dd>", "2 followers of others").lacks("no live followers", "Webhook", "shop")
 	r.follower(registry.Subscription{ID: "own", Way: registry.Webhook, Caller: "wall", Query: q.ID,

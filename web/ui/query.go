@@ -360,7 +360,7 @@ func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error
 		}
 		seen++
 		switch {
-		case s.Query != q.ID:
+		case s.Query != q.ID, s.Way == registry.People && s.State == registry.Pending: // a visitor who has not confirmed
 		case !v.caller.Owns(s.Caller):
 			w.Rest++
 		case len(w.List) == followersShown:
