@@ -75,6 +75,7 @@ type Subscription struct {
 	Tag      string `json:"tag,omitempty"`      // only without Query
 	Endpoint string `json:"endpoint,omitempty"` // only without Query
 	Topic    string `json:"topic,omitempty"`    // WebSub: as the subscriber wrote it
+	Title    string `json:"title,omitempty"`    // people: what the query was called when they began to follow it
 	Callback string `json:"callback,omitempty"` // delivery URL; its query string may be a secret
 
 	Secrets   []Secret        `json:"secrets,omitempty"` // newest first

@@ -237,6 +237,11 @@ func (e *Engine) Subscription(id string) (registry.Subscription, error) {
 	return e.opts.Store.Subscription(id)
 }
 
+// Subscriptions lists up to limit stored subscriptions after an id, in the order of the ids.
+func (e *Engine) Subscriptions(after string, limit int) ([]registry.Subscription, error) {
+	return e.opts.Store.Subscriptions(after, limit)
+}
+
 // Stats returns the current counts.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()

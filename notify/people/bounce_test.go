@@ -1,6 +1,7 @@
 package people_test
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"net/url"
 	"strings"
@@ -49,7 +50,7 @@ func bouncing(t *testing.T) (r *rig, b *notifytest.Mailbox, ask func() []registr
 	}
 }
 
-// An address that does not exist is asked once, and then forgotten.
+// An address that does not exist is asked once a week, and not kept.
 func TestNoSuchAddress(t *testing.T) {
 	r, b, ask := bouncing(t)
 	var tries atomic.Int32
@@ -59,10 +60,16 @@ func TestNoSuchAddress(t *testing.T) {
 	})
 	ask()
 	until(t, "the question", func() bool { return tries.Load() > 0 })
-	until(t, "it is forgotten", func() bool { return r.Engine.Held(registry.People, people.Visitors) == 0 })
-	if n := tries.Load(); n != 1 {
-		t.Errorf("%d attempts", n)
+	stored := func() string { return fmt.Sprint(r.store.Subscriptions("", 10)) }
+	until(t, "it is forgotten", func() bool { return !strings.Contains(stored(), "vind") })
+	ask()
+	r.idle()
+	if n := tries.Load(); n != 1 || strings.Contains(stored(), "vind") {
+		t.Errorf("%d attempts, %s", n, stored())
 	}
+	r.clock.Store(int64(8 * 24 * time.Hour))
+	ask()
+	until(t, "the question again", func() bool { return tries.Load() == 2 })
 }
 
 // A mailbox that refuses for now is not tried before its time, and its address is in no text.

@@ -52,6 +52,11 @@ func (r *rig) pause(id string) {
 	if _, err := r.Engine.Pause(id); err != nil {
 		r.t.Fatal(err)
 	}
+	r.idle()
+}
+
+// idle waits until no turn is under way.
+func (r *rig) idle() {
 	until(r.t, "an idle engine", func() bool { n := r.Engine.Stats(); return n.Running+n.Queued == 0 })
 }
 

@@ -74,7 +74,7 @@ func (m *Manager) Create(c registry.Caller, r registry.ReceiverRequest) (registr
 	}
 	to.Quiet = r.Quiet
 	made := registry.Subscription{ID: id(c.Name, q.ID, to.Address), Way: registry.People, Caller: c.Name, Name: r.Name, Query: q.ID,
-		To: &to, Callback: to.Masked(),
+		Title: m.Target.title(&q, c.Name), To: &to, Callback: to.Masked(),
 		State: registry.Active, CreatedAt: m.Target.opts.Now().UTC(), Cursor: st.Position}
 	if to.Kind == email {
 		made.Callback = "mailto:" + made.Callback
@@ -91,7 +91,7 @@ func (m *Manager) Create(c registry.Caller, r registry.ReceiverRequest) (registr
 			*s = made
 			return nil
 		}
-		s.To, s.Name = made.To, cmp.Or(made.Name, s.Name)
+		s.To, s.Name, s.Title = made.To, cmp.Or(made.Name, s.Name), made.Title
 		if s.State == registry.Disabled {
 			s.State, s.Reason, s.Cursor, s.Outbox = registry.Active, "", made.Cursor, nil
 			s.NextTry, s.Failures, s.FailingSince = nil, 0, nil

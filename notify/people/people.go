@@ -88,18 +88,19 @@ func (t *Target) Next(ctx context.Context, s *registry.Subscription, now time.Ti
 	}
 	wake := quiet.Wake(now)
 	q, err := t.opts.Query(s.Query)
-	switch {
-	case errors.Is(err, registry.ErrNotFound) && wake.After(now):
-		return deliver.Step{Hold: wake}, nil
-	case errors.Is(err, registry.ErrNotFound):
-		return t.ended(s)
-	case err != nil:
+	who, failed := t.caller(s.Caller)
+	switch gone := errors.Is(err, registry.ErrNotFound); {
+	case err != nil && !gone:
 		return deliver.Step{}, err
-	}
-	if who, err := t.caller(s.Caller); err != nil {
-		return deliver.Step{}, err
-	} else if !who.MayRead(&q) {
+	case failed != nil:
+		return deliver.Step{}, failed
+	case !gone && !who.MayRead(&q) && s.Caller != Visitors:
 		return deliver.Step{Edit: func(s *registry.Subscription) { stop(s, "its token may not read this any more") }}, nil
+	case gone || !who.MayRead(&q): // a visitor cannot tell one from the other
+		if wake.After(now) {
+			return deliver.Step{Hold: wake}, nil
+		}
+		return t.ended(s)
 	}
 	for i := range s.Dead {
 		if s.Dead[i].Replay {
@@ -193,10 +194,15 @@ func (t *Target) ended(s *registry.Subscription) (deliver.Step, error) {
 	if s.Outbox == nil || s.Outbox.Type != webhook.TypeEnded {
 		return t.prepare(s, webhook.TypeEnded, s.Cursor), nil
 	}
-	m := *s.Outbox
-	return t.call(s, m, service.Message{ID: m.ID, At: m.At, Title: "A query that you follow has ended",
-		Text: "There will be no more messages about it."}, false)
+	m, text := *s.Outbox, "There will be no more messages about it from "+t.opts.PublicURL+"."
+	if s.Caller == Visitors {
+		text = "It was removed, or is not public any more. " + text
+	}
+	return t.call(s, m, service.Message{ID: m.ID, At: m.At, Title: called(s) + " has ended", Text: text}, false)
 }
+
+// called is what the query of a subscription was called.
+func called(s *registry.Subscription) string { return cmp.Or(s.Title, "the query "+s.Query) }
 
 // send returns the call that tells a net change, or an edit if there is nothing to tell.
 func (t *Target) send(ctx context.Context, s *registry.Subscription, q *registry.Query, m registry.OutboxMessage,
@@ -362,15 +368,21 @@ func (t *Target) sending(s *registry.Subscription, m service.Message) (func(cont
 	if m.Link != "" {
 		text += "\n\n" + m.Link
 	}
-	stop := t.visitorLink(s)
-	if stop != "" {
+	stop := ""
+	switch {
+	case s.Outbox != nil && s.Outbox.Type == webhook.TypeEnded, s.ID == "": // nothing more comes; or it is a test
+	case s.Caller == Visitors:
+		stop = t.visitorLink(s)
 		text += "\n\nYou get this because you asked for it. To stop it: " + stop
+	default:
+		text += "\n\nThis comes from " + t.opts.PublicURL + ". To stop it, ask the one who set it up, or use " +
+			t.opts.PublicURL + "/deliveries?q=" + s.ID
 	}
 	first, _, more := strings.Cut(m.Text, "\n")
 	if more {
 		first += " …"
 	}
-	return t.opts.Mail.Call(service.Letter{ID: hex.EncodeToString(sum[:16]), At: m.At, To: to.Address, Stop: stop,
+	return t.opts.Mail.Call(service.Letter{ID: hex.EncodeToString(sum[:16]), At: m.At, To: to.Address, Stop: stop, Asked: s.Caller == Visitors,
 		Subject: service.Cut(m.Title+": "+first, mostSubject), Text: strings.ReplaceAll(text, "\n", "\r\n") + "\r\n"}, t.opts.Now), nil
 }
 

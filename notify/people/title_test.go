@@ -56,7 +56,8 @@ func TestTitleWithoutName(t *testing.T) {
 		return func(iri string) string { return map[string]string{w.IRI: "Douglas Adams"}[iri] }, false
 	}
 	r.start()
-	q, long := r.log.Add("watch", diff.Select, false), r.log.Add("SELECT * { ?s ?p ?o }"+strings.Repeat(" # much more", 50), diff.Select, false)
+	long := r.log.Add("SELECT * { ?s ?p ?o }"+strings.Repeat(" # much more", 50), diff.Select, false)
+	q := r.log.Add("watch", diff.Select, false)
 	edit := func(q *registry.Query) {
 		if q.Text == "watch" {
 			q.Holders, q.Text, q.Normal = of.Holders, of.Text, of.Normal

@@ -71,6 +71,7 @@ type Letter struct {
 	Subject string
 	Text    string
 	Stop    string // where one click ends the letters (RFC 8058), "" for none
+	Asked   bool   // somebody from outside has asked for it: to any address, which nothing is kept about
 }
 
 // Call returns a function that sends a letter.
@@ -101,18 +102,18 @@ var aboutLetter = []mail.SendErrReason{mail.ErrSMTPRcptTo, mail.ErrSMTPData, mai
 // asked for, nothing is kept that a mail server said.
 func problem(err error, l Letter) string {
 	text := err.Error()
-	if refused := (*mail.SendError)(nil); errors.As(err, &refused) && l.Stop != "" {
+	if refused := (*mail.SendError)(nil); errors.As(err, &refused) && l.Asked {
 		text = strings.TrimSpace(fmt.Sprintf("%v: %d %s", refused.Reason, refused.ErrorCode(), refused.EnhancedStatusCode()))
 	}
 	text = strings.Join(strings.Fields(text), " ")
-	if l.Stop != "" {
+	if l.Asked {
 		text = regexp.MustCompile("(?i)"+regexp.QuoteMeta(l.To)).ReplaceAllString(text, "…")
 	}
 	return advice(err) + ": " + strings.ToValidUTF8(text[:min(len(text), mostProblem)], "")
 }
 
 func (m *Mail) send(ctx context.Context, l Letter) error {
-	if l.Stop == "" { // the setting may have changed; who can stop the letters has asked for them
+	if !l.Asked { // the setting may have changed
 		if err := m.Check(l.To); err != nil {
 			return err
 		}

@@ -186,10 +186,13 @@ func TestClusterVisitor(t *testing.T) {
 	if status, text := post(nodes["n3"], at, form, "List-Unsubscribe=One-Click"); status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
 	}
-	clitest.Eventually(t, "it is gone at the first node", func() bool {
-		status, _ := nodes["n1"].get(t, at)
-		return status == http.StatusNotFound
+	clitest.Eventually(t, "the first node knows that it is stopped", func() bool {
+		_, text := nodes["n1"].get(t, at)
+		return strings.Contains(text, "are stopped")
 	})
+	if status, text := post(nodes["n1"], "/notify-me", form, ask); status != http.StatusOK {
+		t.Errorf("%d %s", status, text)
+	}
 
 	asked := len(sent("ada@home.example")) // twice if the second request came after the first letter
 	if asked > 2 {
