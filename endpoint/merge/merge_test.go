@@ -148,6 +148,7 @@ func TestRefusals(t *testing.T) {
 		{"SELECT ?o { :c bif:contains ?o }", merge.Dialect},
 		{"SELECT ?o { <c> :p ?o }", merge.Dialect},
 		{"DEFINE input:same-as \"yes\" SELECT ?o { :c :p ?o }", merge.Dialect},
+		{"#pragma reasoning off\nSELECT ?o { :c :p ?o }", merge.Dialect},
 		{"PREFIX franzOption_engine: <franz:mjqe> SELECT ?o { :c :p ?o }", merge.Dialect},
 		{"SELECT ?o { :c :p ?o } VALUES ?o { 1 }", merge.Dialect},
 		{"SELECT ?o { << :c :p ?o >> :q ?o }", merge.Dialect},

@@ -1,6 +1,9 @@
 package sparql
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
 // Analysis is the result of analysing a query text.
 type Analysis struct {
@@ -14,7 +17,7 @@ type Analysis struct {
 	Distinct bool
 	Star     bool     // SELECT * or DESCRIBE *
 	HasFrom  bool     // FROM or FROM NAMED, or Virtuoso's pragmas for them: the query names its own dataset
-	Pragmas  bool     // Virtuoso's DEFINE, or the prefix of an option
+	Pragmas  bool     // Virtuoso's DEFINE, the prefix of an option, or a comment "#pragma …"
 	Vars     []string // projected variables of a SELECT without *; unnamed columns are left out
 	Unnamed  bool     // the endpoint names a projected column: an expression without AS, or a variable that is projected twice
 
@@ -72,6 +75,16 @@ func read(text string) (*prologue, []Token, error) {
 	if err = cmp.Or(lexical, err); err != nil {
 		return nil, nil, err
 	}
+	var comments strings.Builder
+	for i, t := range tokens {
+		if c, _, ok := strings.Cut(t.Pragmas, "\n"); ok && p.pragma == nil {
+			p.pragma = &Token{Kind: Word, Text: c, Pos: t.Pos}
+		}
+		if i < p.end {
+			comments.WriteString(t.Pragmas)
+		}
+	}
+	p.comments = comments.String()
 	body := tokens[p.end:]
 	if len(body) == 0 || !queryForms[body[0].keyword()] {
 		return nil, nil, noForm(text, body)

@@ -127,6 +127,7 @@ func TestWarnings(t *testing.T) {
 		{`SELECT * { ?s rdfs:label ?l . ?s ex:p ?o }`,
 			[]Warning{{UndeclaredPrefix, "it is PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>", 1, 15}}},
 		{`DEFINE input:inference "x" ASK {}`, []Warning{{Pragma, "Virtuoso", 1, 1}}},
+		{"#pragma reasoning on\nASK {}", []Warning{{Pragma, "Stardog", 2, 1}}},
 		{`PREFIX franzOption_engine: <franz:mjqe> ASK {}`, []Warning{{Pragma, "AllegroGraph", 1, 8}}},
 	} {
 		a, err := Analyse(c.text)

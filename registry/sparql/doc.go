@@ -15,7 +15,8 @@
 // the tokens of the text, converted as follows, with one space between tokens,
 // except before the @ and ^^ of a literal and after ^^:
 //
-//   - Comments, white space and a byte order mark are dropped.
+//   - Comments, white space and a byte order mark are dropped, but comments that
+//     begin with "pragma" stay: Stardog takes options by them.
 //   - Keywords and built-in functions are written in upper case, true and
 //     false in lower case. The keyword a, and words that SPARQL does not have,
 //     stay unchanged.

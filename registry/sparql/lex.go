@@ -20,7 +20,8 @@ type lexer struct {
 	pos     int
 	tokens  []Token
 	open    []Token
-	noColon int // a name has no colon before this index, so it is a word
+	noColon int    // a name has no colon before this index, so it is a word
+	pragmas []byte // of the next token
 }
 
 func (l *lexer) run() error {
@@ -43,6 +44,9 @@ func (l *lexer) run() error {
 			return err
 		}
 	}
+	if n := len(l.tokens); n > 0 {
+		l.tokens[n-1].Pragmas += string(l.pragmas)
+	}
 	if len(l.open) > 0 {
 		b := l.open[len(l.open)-1]
 		return l.errorAt(b.Pos, "%q is never closed", b.Text)
@@ -56,8 +60,8 @@ func (l *lexer) errorAt(pos int, format string, args ...any) error {
 
 // emit adds the token from the current position to end and moves there.
 func (l *lexer) emit(k Kind, end int) {
-	l.tokens = append(l.tokens, Token{Kind: k, Text: l.text[l.pos:end], Pos: l.pos, End: end})
-	l.pos = end
+	l.tokens = append(l.tokens, Token{Kind: k, Text: l.text[l.pos:end], Pragmas: string(l.pragmas), Pos: l.pos, End: end})
+	l.pos, l.pragmas = end, l.pragmas[:0]
 }
 
 // emitName is emit for a token that may contain codepoint escapes.
@@ -80,14 +84,24 @@ func (l *lexer) skipSpace() error {
 		case ' ', '\t', '\n', '\r':
 			l.pos++
 		case '#':
+			from := l.pos
 			if err := l.comment(); err != nil {
 				return err
+			}
+			if c := strings.TrimRight(l.text[from:l.pos], " \t\r"); isPragma(c) {
+				l.pragmas = append(append(l.pragmas, c...), '\n')
 			}
 		default:
 			return nil
 		}
 	}
 	return nil
+}
+
+// isPragma reports whether a comment is an instruction to the endpoint, as "#pragma reasoning on" is for Stardog.
+func isPragma(comment string) bool {
+	words := strings.Fields(comment[1:])
+	return len(words) > 0 && strings.EqualFold(words[0], "pragma")
 }
 
 // comment refuses an escaped line end. Engines that decode escapes before they

@@ -11,6 +11,7 @@ func normalForm(p *prologue, body []Token) string {
 		size += len(t.Text) + 1
 	}
 	b.Grow(size)
+	b.WriteString(p.comments)
 	for _, d := range p.items {
 		if d.kept {
 			b.WriteString(d.text)
@@ -21,6 +22,7 @@ func normalForm(p *prologue, body []Token) string {
 		if i > 0 && !attached(body[i-1], t) {
 			b.WriteByte(' ')
 		}
+		b.WriteString(t.Pragmas)
 		b.WriteString(t.canonical())
 	}
 	return b.String()

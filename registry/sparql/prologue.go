@@ -10,7 +10,8 @@ import (
 type prologue struct {
 	items    []*declaration
 	prefixes map[string]*declaration // the last declaration of each prefix
-	pragma   *Token                  // the first DEFINE, or prefix of an option, nil if there is none
+	pragma   *Token                  // the first DEFINE, prefix of an option or comment that is a pragma, nil if there is none
+	comments string                  // before and in it that are pragmas
 	dataset  bool                    // a DEFINE names graphs to query, as FROM does
 	crawling []string                // the pragmas that start Virtuoso's crawler
 	end      int                     // index of the first token after it

@@ -25,6 +25,7 @@ type Token struct {
 	Kind     Kind
 	Own      bool // a name whose prefix the query declares, and that cannot be expanded: it is not what the endpoint calls so
 	Text     string
+	Pragmas  string // comments before it that are instructions to the endpoint, each with a line feed
 	Pos, End int
 }
 

@@ -57,8 +57,11 @@ func (x *analyser) warnings(a *Analysis, p *prologue, undeclared []Token) []Warn
 	}
 	if t := p.pragma; t != nil {
 		engine := "Virtuoso"
-		if t.Kind == Name {
+		switch {
+		case t.Kind == Name:
 			engine = "AllegroGraph or Oracle"
+		case t.Text[0] == '#':
+			engine = "Stardog"
 		}
 		add(Pragma, t.Pos, "%s is understood by %s alone", shorten(t.canonical()), engine)
 	}
