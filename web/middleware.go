@@ -65,7 +65,7 @@ var guards = map[string][]string{
 	"Content-Security-Policy":      {contentPolicy},
 	"X-Content-Type-Options":       {"nosniff"},
 	"X-Frame-Options":              {"DENY"},
-	"Referrer-Policy":              {"no-referrer"},
+	"Referrer-Policy":              {"same-origin"}, // with no-referrer, forms of the server's own pages have the origin null
 	"Cross-Origin-Opener-Policy":   {"same-origin"},
 	"Cross-Origin-Resource-Policy": {"same-origin"}, // does not affect reads with CORS by the configured origins
 }

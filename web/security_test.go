@@ -131,6 +131,12 @@ func TestCrossOrigin(t *testing.T) {
 	if n := len(w.m.slots["city"]); n != 4 {
 		t.Errorf("%d slots ran", n)
 	}
+	// A link of an e-mail has its own proof, so it may be used wherever the page with its button is shown.
+	w.do("POST", "/notify-me/p_1?key=x", "", "Origin: null").status(404)
+	// With no-referrer, browsers send this origin from pages of the server itself, and over plain HTTP nothing else.
+	if p := w.get("/v1").Header.Get("Referrer-Policy"); p != "same-origin" {
+		t.Errorf("the policy of referrers is %q", p)
+	}
 	for origin, want := range map[string]string{"https://app.example.org": "https://app.example.org", "https://evil.example.org": ""} {
 		if got := w.get("/v1/queries", "Origin: "+origin).Header.Get("Access-Control-Allow-Origin"); got != want {
 			t.Errorf("%s is allowed to read as %q", origin, got)

@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,6 +33,29 @@ func TestSignIn(t *testing.T) {
 	x.click(".who button")
 	x.waitText("Sign in")
 	x.visit("/endpoints")
+	x.waitText("Sign in")
+}
+
+// Forms work over plain HTTP under the name of a host in the network, where browsers do not say which site a request
+// comes from, as they do over TLS and on this machine.
+func TestFormsOverPlainHTTP(t *testing.T) {
+	needBrowser(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "freshet.yaml")
+	listen := addresses(t)[0]
+	write(t, file, "public_url: "+strings.Replace("http://"+listen, "127.0.0.1", "freshet.test", 1)+
+		"\ntokens: [{name: ops, role: admin, sha256: "+sum(tokens["admin"])+"}]\n")
+	x := open(t, start(t, "serve", "--config", file, "--listen", listen, "--data", filepath.Join(dir, "data")).url)
+	x.expect("Cross-Origin-Opener-Policy header has been ignored")
+	x.expect("Failed to load resource") // 401 is expected
+	x.visit("/endpoints")
+	x.waitText("Sign in")
+	x.fill("input[name=token]", tokens["admin"])
+	x.click("main form button")
+	x.waitText("There are no endpoints yet.")
+	x.click(".theme button")
+	x.wait(`document.documentElement.dataset.theme == "light"`)
+	x.click(".who button")
 	x.waitText("Sign in")
 }
 

@@ -34,7 +34,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path),
 		chromedp.Flag("force-color-profile", "srgb"),
 		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("host-resolver-rules", "MAP freshet.test 127.0.0.1"),
 		chromedp.WSURLReadTimeout(patience)) // to start
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
