@@ -93,7 +93,7 @@ func (v *visit) frame(section string, c content) *frame {
 		}
 	}
 	f.Said = v.sessions.said(v.w, v.r)
-	if v.caller.Name == "" {
+	if v.stranger() {
 		return f
 	}
 	m := menu{v}

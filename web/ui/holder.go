@@ -12,6 +12,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
+	"github.com/freshet/freshet/web"
 )
 
 // act performs the action of a button on a query's page.
@@ -234,10 +235,13 @@ func (v queryHandler) head(q *registry.Query, st registry.Status) queryHead {
 	return h
 }
 
-// resolve finds the query that the path names, by id or name.
+// resolve finds the query that the path names, by id or name. Strangers learn nothing of those that are not public.
 func (v *visit) resolve() (registry.Query, error) {
 	id := v.r.PathValue("id")
 	q, err := v.Registry.Resolve(v.caller, id)
+	if isMissing(err) && v.stranger() {
+		return q, web.ErrUnauthorized
+	}
 	if isMissing(err) {
 		return q, &registry.Problem{Kind: registry.KindNotFound, Title: "There is no query " + clip(id, 60),
 			Detail: "It may have ended: a query ends when it has no holder any more. Its id is made from its text, so registering " +

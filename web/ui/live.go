@@ -41,7 +41,7 @@ func (s *Server) stream(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
 		v.streaming = true
-		if !v.checkRole("/ui/events", p.need) {
+		if !v.checkRole("/ui/events", p.need, false) {
 			return
 		}
 		leave, ok := takeStream(v)

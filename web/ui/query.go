@@ -133,22 +133,8 @@ func (v queryHandler) page() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	stats, err := v.Queries.Stats(q.ID)
-	if err != nil {
-		return content{}, err
-	}
-	x, err := v.Daemon.Explain(q.Endpoint, q.ID)
-	if err != nil && !isUnknown(err) {
-		return content{}, err
-	}
 	q, st := it.Query, it.Status
-	e, err := v.Registry.Endpoint(q.Endpoint)
-	if err != nil {
-		return content{}, err
-	}
-	d := queryPage{Head: v.head(&q, st), Notes: st.Warnings(&q), Text: v.text(&q), Asked: v.asked(&q, st), Notify: v.notifyForm(&q)}
-	loop, _ := v.Daemon.State(q.Endpoint) // a loop that is not running has no last slot
-	d.Why = v.why(&q, st, stats, x, e, loop)
+	d := queryPage{Head: v.head(&q, st), Now: queryNow{clock: v.clock, Status: st}}
 	n := newNamer(q.Text)
 	if d.Changes, err = v.changes(&q, st, n); err != nil {
 		return content{}, err
@@ -159,6 +145,24 @@ func (v queryHandler) page() (content, error) {
 			return content{}, err
 		}
 	}
+	if v.stranger() { // that is all of it that is public
+		return content{Data: d}, nil
+	}
+	stats, err := v.Queries.Stats(q.ID)
+	if err != nil {
+		return content{}, err
+	}
+	x, err := v.Daemon.Explain(q.Endpoint, q.ID)
+	if err != nil && !isUnknown(err) {
+		return content{}, err
+	}
+	e, err := v.Registry.Endpoint(q.Endpoint)
+	if err != nil {
+		return content{}, err
+	}
+	d.Notes, d.Text, d.Asked, d.Notify = st.Warnings(&q), v.text(&q), v.asked(&q, st), v.notifyForm(&q)
+	loop, _ := v.Daemon.State(q.Endpoint) // a loop that is not running has no last slot
+	d.Why = v.why(&q, st, stats, x, e, loop)
 	if d.Who, err = v.who(&q, st); err != nil {
 		return content{}, err
 	}

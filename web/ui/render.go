@@ -5,6 +5,7 @@ package ui
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -69,8 +70,12 @@ type errorPage struct {
 	Section  string
 }
 
-// fail answers with a page that explains the error.
+// fail answers with a page that explains the error, or with the sign-in form if a token may help.
 func (v *visit) fail(err error) {
+	if errors.Is(err, web.ErrUnauthorized) {
+		sessionHandler{v}.ask()
+		return
+	}
 	p, told := web.ProblemOf(err)
 	web.NoteError(v.w, err)
 	if p.RetryAfter > 0 {

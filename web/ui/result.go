@@ -62,7 +62,7 @@ func (v resultHandler) result(q *registry.Query, st registry.Status, recent []re
 	for _, suffix := range web.Representations(q.Form) {
 		r.Formats = append(r.Formats, kv{Label: formatNames[suffix], Link: "/v1" + r.Path + "/results." + suffix})
 	}
-	if !q.Form.Graph() {
+	if !q.Form.Graph() && v.May(registry.RoleRead) {
 		r.Formats = append(r.Formats, kv{Label: "Prometheus", Link: "/metrics/results?query=" + q.ID})
 	}
 	b, a := sequence(p.Get("b")), sequence(p.Get("a"))

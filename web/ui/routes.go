@@ -16,8 +16,8 @@ func (s *Server) pages() []page {
 	return []page{
 		{path: "/{$}", look: "overview", section: "overview", need: read, build: by(overviewHandler.page), live: true},
 		{path: "/queries", look: "queries", section: "queries", need: read, build: by(queriesHandler.page), live: true},
-		{path: "/queries/{id}", look: "query", section: "queries", need: read, build: by(queryHandler.page), live: true},
-		{path: "/queries/{id}/changes/{seq}", look: "change", section: "queries", need: read, build: by(resultHandler.changePage)},
+		{path: "/queries/{id}", look: "query", section: "queries", need: read, open: true, build: by(queryHandler.page), live: true},
+		{path: "/queries/{id}/changes/{seq}", look: "change", section: "queries", need: read, open: true, build: by(resultHandler.changePage)},
 		{path: "/queries/{id}/release", look: "release", section: "queries", need: app, build: by(holderHandler.releasePage)},
 		{path: "/queries/{id}/settings", look: "query-settings", section: "queries", need: app, build: by(holderHandler.edit)},
 		{path: "/queries/{id}/tell", look: "tell", section: "rules", need: app, build: by(tellHandler.page)},
@@ -101,9 +101,9 @@ var texts = []action{
 	{path: "/push-key", need: registry.RoleApp, run: do(notifyHandler.key)},
 	{path: "/docs/files/{name}", run: do(docsHandler.file)},
 	{path: "/queries/{id}/text", need: registry.RoleRead, run: do(resultHandler.queryText)},
-	{path: "/queries/{id}/result", need: registry.RoleRead, run: do(resultHandler.resultCell)},
-	{path: "/queries/{id}/difference", need: registry.RoleRead, run: do(resultHandler.differenceCell)},
-	{path: "/queries/{id}/changes/{seq}/value", need: registry.RoleRead, run: do(resultHandler.changeCell)},
+	{path: "/queries/{id}/result", need: registry.RoleRead, open: true, run: do(resultHandler.resultCell)},
+	{path: "/queries/{id}/difference", need: registry.RoleRead, open: true, run: do(resultHandler.differenceCell)},
+	{path: "/queries/{id}/changes/{seq}/value", need: registry.RoleRead, open: true, run: do(resultHandler.changeCell)},
 }
 
 func (s *Server) serveAll() error {

@@ -34,7 +34,7 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 func (s *Server) show(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
-		if !v.checkRole(p.path, p.need) {
+		if !v.checkRole(p.path, p.need, p.open) {
 			return
 		}
 		if v.startBuild() != nil {
@@ -55,7 +55,7 @@ func (s *Server) show(p page) http.Handler {
 			return
 		}
 		f := v.frame(p.section, c)
-		if p.live {
+		if p.live && !v.stranger() {
 			f.Events = "/ui/events" + strings.TrimPrefix(r.URL.RequestURI(), "/")
 			if r.URL.Path != "/" {
 				f.Events = "/ui/events" + r.URL.RequestURI()
@@ -78,7 +78,7 @@ func (s *Server) act(a action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
 		r.Body = http.MaxBytesReader(w, r.Body, int64(s.Limits.Body))
-		if !v.checkRole(a.path, a.need) {
+		if !v.checkRole(a.path, a.need, a.open) {
 			return
 		}
 		if err := readForm(r); err != nil {
@@ -112,12 +112,15 @@ func formError(err error) error {
 }
 
 // checkRole checks the caller's role. If the role is missing, it answers with the sign-in
-// form or status 403.
-func (v *visit) checkRole(route string, need registry.Role) bool {
+// form or status 403, unless strangers may come in.
+func (v *visit) checkRole(route string, need registry.Role, open bool) bool {
 	web.Note(v.w, route, "")
 	err := v.authenticate()
 	switch {
 	case need == "":
+		return true
+	case errors.Is(err, web.ErrUnauthorized) && open:
+		v.token = "" // of a session that is not valid
 		return true
 	case errors.Is(err, web.ErrUnauthorized):
 		if strings.HasPrefix(v.r.URL.Path, "/ui/events") {
@@ -171,7 +174,7 @@ func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := s.visit(w, r)
-	if v.checkRole("", registry.RoleRead) {
+	if v.checkRole("", registry.RoleRead, false) {
 		v.fail(missing)
 	}
 }
@@ -195,11 +198,12 @@ func (s *Server) methods(r *http.Request) string {
 
 func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 	v := sessionHandler{s.visit(w, r)}
-	if v.checkRole("/signin", ""); v.caller.Name != "" {
-		_ = v.to("/")
+	next := localPath(r.URL.Query().Get("next"))
+	if v.checkRole("/signin", "", false); !v.stranger() {
+		_ = v.to(next)
 		return
 	}
-	v.form(http.StatusOK, signInForm{Next: "/"})
+	v.form(http.StatusOK, signInForm{Next: next})
 }
 
 //go:embed static

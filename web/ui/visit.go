@@ -114,7 +114,10 @@ type (
 	menu               struct{ *visit } // the surroundings of every page
 )
 
-// name returns the name by which the visitor knows a query.
+// stranger reports whether the visitor has no token, although the server asks for one.
+func (v *visit) stranger() bool { return v.caller.Name == "" }
+
+// name returns the name by which the visitor knows a query. Strangers know what it was made public as.
 func (v *visit) name(q *registry.Query) string {
 	n := q.NameFor(v.caller.Name)
 	if !v.caller.MayRead(nil) {
@@ -159,6 +162,7 @@ type page struct {
 	look    string // its template, templates/{look}.html
 	section string // its navigation section, "" for none
 	need    registry.Role
+	open    bool // strangers may read it of a public query
 	build   func(*visit) (content, error)
 	live    bool // has a live stream
 	absent  bool // the server is not a node of a cluster
@@ -196,6 +200,7 @@ type feed struct {
 type action struct {
 	path string
 	need registry.Role // "" if no role is required
+	open bool          // strangers may read it of a public query
 	run  func(*visit) error
 
 	absent bool // the server is not a node of a cluster
