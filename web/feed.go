@@ -40,7 +40,7 @@ func (c watchAPI) feed(w watched) error {
 	if err != nil {
 		return err
 	}
-	c.linkSelf(f.Self, f.ETag, f.Modified, false)
+	c.linkSelf(f.Self, f.ETag, f.Modified, w.query.Public())
 	if c.unchanged(f.ETag, f.Modified) {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil

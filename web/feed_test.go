@@ -45,6 +45,16 @@ func TestFeeds(t *testing.T) {
 	if a := w.get("/v1/queries/" + public + "/changes.atom").status(200); strings.Contains(a.Header.Get("Cache-Control"), "private") {
 		t.Errorf("a public feed is %s", a.Header.Get("Cache-Control"))
 	}
+	w.token = secrets[registry.RoleApp]
+	watched, hidden := w.register(`SELECT ?x { ?x ?y "1" }`, `"public":true,"tags":["watch"]`), w.register(`SELECT ?x { ?x ?y "2" }`,
+		`"tags":["watch"]`)
+	w.token = ""
+	a := w.get("/v1/watches/" + watched + "/changes.atom").status(200)
+	if strings.Contains(a.Header.Get("Cache-Control"), "private") {
+		t.Errorf("the public feed of a watch is %s", a.Header.Get("Cache-Control"))
+	}
+	w.get("/v1/watches/"+hidden+"/changes.atom").problem(401, "unauthorized")
+	w.get("/v1/watches/"+watched+"/changes").problem(401, "unauthorized")
 }
 
 // Parameters that only streams support are refused elsewhere.

@@ -71,7 +71,7 @@ func (s *server) table() []route {
 		{method: "GET", path: "/v1/watches/{id}", need: read, stream: true, run: of(watched, watchAPI.show)},
 		{method: "DELETE", path: "/v1/watches/{id}", need: app, run: on(watchAPI.release), takes: "force"},
 		{method: "GET", path: "/v1/watches/{id}/changes", need: read, stream: true, run: of(watched, watchAPI.changes), takes: "after limit"},
-		{method: "GET", path: "/v1/watches/{id}/changes.atom", need: read, stream: true, run: of(watched, watchAPI.feed),
+		{method: "GET", path: "/v1/watches/{id}/changes.atom", need: read, topic: true, stream: true, run: of(watched, watchAPI.feed),
 			takes: "archive min_jaccard min_rows vars where"},
 
 		{method: "GET", path: "/v1/endpoints", need: read, run: on(endpointAPI.list)},
