@@ -85,7 +85,7 @@ var serverSettings = []described{
 	{"mail.security", "", "`starttls`, `tls` or `none`", "How the connection is encrypted.", []string{"starttls", "tls", "none"}, nil},
 	{"mail.recipients", "", "addresses and domains", "Recipients that rules may name. Required with `mail.server`.",
 		[]string{"[example.org]"}, nil},
-	{"mail.visitors", "subscriptions", count, "Visitors who get the changes of public queries by e-mail after they have " +
+	{"mail.visitors", "subscriptions", "from 0", "Visitors who get the changes of public queries by e-mail after they have " +
 		"confirmed their address. 0: none.", []string{"0"}, []string{"-1"}},
 	{"log.level", "", "`debug`, `info`, `warn` or `error`", "Least level of what is logged, to standard error.",
 		[]string{"debug", "info", "warn", "error"}, []string{"all"}},
@@ -272,6 +272,11 @@ func TestHelpOnSettings(t *testing.T) {
 		"value and its source. A test makes this page from the code, and tries the ends of the ranges.\n\n" +
 		"Durations are written as `90s`, `10m` or `24h`, and sizes as `64MiB` or as a number of bytes.\n\n## Server\n\n" +
 		"SIGHUP reloads tokens, endpoints, feeds and a renewed certificate. Other settings apply at the next start.\n\n")
+	for _, d := range serverSettings {
+		if d.values == count && strings.Contains(d.meaning, "0: none") {
+			t.Errorf("%s: 0 is no limit, and none", d.key)
+		}
+	}
 	def := config.Default()
 	table(t, &b, serverSettings, reflect.ValueOf(def), func(key, value string) string {
 		text := key + ": " + value + "\n"
