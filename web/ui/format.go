@@ -156,7 +156,7 @@ func ago(t, now time.Time) string {
 		if t.Year() != now.Year() {
 			return t.UTC().Format("2 Jan 2006")
 		}
-		return t.UTC().Format("2 Jan, 15:04")
+		return t.UTC().Format("2 Jan, 15:04 UTC")
 	case d >= 0:
 		return unit(d) + " ago"
 	}
@@ -215,16 +215,16 @@ func (c clock) Next(t time.Time) template.HTML {
 	return timeTag(" data-next", t, text)
 }
 
-// Fixed formats a time as a static clock time: 06:00:00, with the date unless it is
+// Fixed formats a time as a static clock time: 06:00:00 UTC, with the date unless it is
 // today.
 func (c clock) Fixed(t time.Time) template.HTML {
 	if t.IsZero() {
 		return none
 	}
 	t = t.UTC()
-	short := t.Format("15:04:05")
+	short := t.Format("15:04:05 UTC")
 	if y, m, d := t.Date(); c.now.Year() != y || c.now.Month() != m || c.now.Day() != d {
-		short = t.Format("2 Jan, 15:04")
+		short = t.Format("2 Jan, 15:04 UTC")
 	}
 	return template.HTML(fmt.Sprintf(`<time data-fixed datetime="%s" title="%s UTC">%s</time>`, t.Format(time.RFC3339),
 		t.Format("2 Jan 2006, 15:04:05"), short))
@@ -245,9 +245,9 @@ func (c clock) hour(t time.Time) string {
 	case t.IsZero():
 		return ""
 	case c.now.Sub(t) > 20*time.Hour:
-		return t.UTC().Format("2 Jan, 15:04")
+		return t.UTC().Format("2 Jan, 15:04 UTC")
 	}
-	return t.UTC().Format("15:04")
+	return t.UTC().Format("15:04 UTC")
 }
 
 // Coming reports whether a time lies ahead.

@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -181,6 +182,23 @@ func TestManyEndpoints(t *testing.T) {
 	r.oracle.fail("no route")
 	r.tick("e19")
 	r.get("/").has("has not answered", `id="ep-e19"`).lacks(`id="ep-e12"`)
+}
+
+// Times of the clock name their zone, wherever the reader is.
+func TestTimesNameTheirZone(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	v := &visit{clock: clock{now}}
+	before := now.AddDate(0, 0, -2)
+	for got, want := range map[string]string{string(v.Fixed(now)): ">05:06:07 UTC<", string(v.Fixed(before)): ">2 Mar, 05:06 UTC<",
+		string(v.Past(before)): ">2 Mar, 05:06 UTC<", v.hour(now): "05:06 UTC", v.hour(before): "2 Mar, 05:06 UTC"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s has no %s", got, want)
+		}
+	}
+	r := newRig(t)
+	if a := r.get("/"); !regexp.MustCompile(`As of \d\d:\d\d:\d\d UTC<`).MatchString(a.body) {
+		t.Error(a.body)
+	}
 }
 
 // The script allows for a slow clock, but never shows a past event as a future one: the page marks
