@@ -47,6 +47,7 @@ type queryNow struct {
 	Day       int           // its changes in the last 24 hours
 	Slowest   time.Duration // the 95th percentile of its last runs; 0 if it is unknown
 	Followers int
+	AtLeast   bool              // there may be more followers
 	Proof     *changefeed.Proof // nil without a feed
 }
 
@@ -111,8 +112,9 @@ type reason struct {
 
 type whoView struct {
 	List []*follower
-	More int // those visible to the visitor
-	Rest int // number of all others
+	More int  // those visible to the visitor
+	Rest int  // number of all others
+	Cut  bool // there may be more of each, because only followersSeen were looked at
 }
 
 // An askedView shows the settings that the holders ask for.
@@ -170,7 +172,7 @@ func (v queryHandler) page() (content, error) {
 		return content{}, err
 	}
 	d.Now.Shut = e.Pause
-	d.Now.Followers = len(d.Who.List) + d.Who.More + d.Who.Rest
+	d.Now.Followers, d.Now.AtLeast = len(d.Who.List)+d.Who.More+d.Who.Rest, d.Who.Cut
 	c := content{Data: d, Live: []part{
 		{"head", "query-head", d.Head}, {"lede", "query-lede", d.Now}, {"facts", "query-facts", d.Now}, {"trouble", "query-trouble", d.Now},
 		{"changes", "query-changes", d.Changes}, {"why", "query-why", d.Why}, {"who", "query-who", d.Who}}}
@@ -360,6 +362,7 @@ func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error
 	w, seen := whoView{}, 0
 	for s, err := range registry.EachSubscription(v.Subscriptions.Subscriptions, "") {
 		if err != nil || seen == followersSeen {
+			w.Cut = true
 			return w, err
 		}
 		seen++

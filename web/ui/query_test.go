@@ -2,12 +2,14 @@ package ui
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html"
 	"io"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -443,4 +445,33 @@ func TestEditText(t *testing.T) {
 	if _, holds := mustQuery(t, r, q.ID).Holder(registry.Anonymous); holds {
 		t.Error("the query before is still held")
 	}
+}
+
+// manyFollowers lists more followers than a page looks at: first those of another query, then one of the query.
+type manyFollowers struct {
+	followers
+	of *string
+}
+
+func (m manyFollowers) Subscriptions(after string, limit int) (list []registry.Subscription, err error) {
+	n, _ := strconv.Atoi(after)
+	for i := n + 1; i <= min(n+limit, followersSeen+1); i++ {
+		s := registry.Subscription{ID: fmt.Sprintf("%05d", i), Way: registry.Webhook, Caller: "x", Query: "q_other", State: registry.Active}
+		if i > followersSeen || *m.of != "" && i <= 2 {
+			s.Query = cmp.Or(*m.of, s.Query)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// A page that has not looked at all followers of the server does not say that it has.
+func TestFollowersAreCountedInPart(t *testing.T) {
+	of := ""
+	r := newRigWith(t, func(r *rig, c *Config) { c.Subscriptions = manyFollowers{followers{r.store.Subscriptions}, &of} })
+	r.endpoint("city")
+	q := r.register("city", "s", selectText)
+	r.get(queryPath(q.ID)).status(200).has("at least 0", "than it looks at").lacks("It has no live followers")
+	of = q.ID
+	r.get(queryPath(q.ID)).status(200).has("at least 2").lacks("It has no live followers", "than it looks at")
 }
