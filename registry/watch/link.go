@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/freshet/freshet/registry/sparql"
@@ -319,10 +320,20 @@ func TitleOf(text string) string {
 
 // Name proposes a name for the watch from its title. It is "" if there is none.
 func (w Watch) Name() string {
+	return hyphenated(strings.ToLower(TitleOf(w.Text)), func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' })
+}
+
+// RuleName proposes a name for an alert rule on the watch, from what it watches.
+func (w Watch) RuleName(names Namer) string {
+	return hyphenated(w.Describe(names), func(r rune) bool { return unicode.In(r, unicode.L, unicode.M, unicode.Nd) })
+}
+
+// hyphenated returns the beginning of a text with a hyphen for what is not to be kept.
+func hyphenated(text string, keep func(rune) bool) string {
 	var b strings.Builder
-	for _, r := range strings.ToLower(TitleOf(w.Text)) {
+	for _, r := range text {
 		switch {
-		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+		case keep(r):
 			b.WriteRune(r)
 		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
 			b.WriteByte('-')

@@ -102,7 +102,11 @@ func (v queryHandler) notify() error {
 	done, err := f.act(v.visit, v.Receivers, func(r registry.ReceiverRequest) error {
 		r.Query = q.ID
 		s, err := v.Receivers.Create(v.caller, r)
-		if err == nil {
+		switch {
+		case err != nil:
+		case s.State == registry.SubscriptionPaused:
+			v.say("warn", "notify-paused", s.Callback, "")
+		default:
 			v.say("good", "notify-added", s.Callback, "")
 		}
 		return err

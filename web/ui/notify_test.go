@@ -15,6 +15,7 @@ import (
 type told struct {
 	made   []registry.ReceiverRequest
 	tested []string
+	state  registry.SubscriptionState // of receivers
 }
 
 func (d *told) check(address string) error {
@@ -27,7 +28,7 @@ func (d *told) check(address string) error {
 // Create implements web.Receivers.
 func (d *told) Create(_ registry.Caller, r registry.ReceiverRequest) (registry.Subscription, error) {
 	d.made = append(d.made, r)
-	return registry.Subscription{Callback: "ntfy+https://ntfy.sh/…a1b2c3"}, d.check(r.Address)
+	return registry.Subscription{Callback: "ntfy+https://ntfy.sh/…a1b2c3", State: d.state}, d.check(r.Address)
 }
 
 // Test implements web.Receivers.
@@ -59,6 +60,8 @@ func TestNotifyForm(t *testing.T) {
 		t.Errorf("%+v", d.made)
 	}
 	signedIn(t, registry.RoleRead).get("/").lacks("Send a test")
+	d.state = registry.SubscriptionPaused
+	r.follow(r.post(at+"/notify", "notify", "https://ntfy.sh/city")).has("is paused, so it is told nothing").lacks("from now on")
 
 	r.get(at).has("Tell this browser", `data-into="notify" data-send`, "browser.js")
 	r.get("/push-key").status(200).has("BPublic")

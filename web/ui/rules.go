@@ -171,20 +171,9 @@ func (v ruleHandler) list(p rulesPage) (_ content, err error) {
 	} else if ok && len(p.Made) == 0 {
 		p.Edit = &ruleEdit{ID: r.ID, Name: r.Name, Link: v.link(&r), Tag: cmp.Or(v.r.PostFormValue("tag"), web.RuleTag(r))}
 	}
-	var own []registry.ListedRule
-	for after := ""; len(own) < mostRules; {
-		page, err := v.Rules.Rules(after, 500)
-		if err != nil {
-			return content{}, err
-		}
-		if len(page) == 0 {
-			break
-		}
-		for i := range page {
-			if after = page[i].ID; web.MayManageRule(v.caller, &page[i]) {
-				own = append(own, page[i])
-			}
-		}
+	own, err := v.own()
+	if err != nil {
+		return content{}, err
 	}
 	order := registry.RuleStatuses()
 	slices.SortFunc(own, func(a, b registry.ListedRule) int {
@@ -195,6 +184,22 @@ func (v ruleHandler) list(p rulesPage) (_ content, err error) {
 		p.Table.Rows = append(p.Table.Rows, v.row(r))
 	}
 	return content{Data: p, Live: []part{{"rule-rows", "rule-rows", p.Table}}}, nil
+}
+
+// own returns the rules that the visitor may manage.
+func (v ruleHandler) own() (own []registry.ListedRule, err error) {
+	for after := ""; len(own) < mostRules; {
+		page, err := v.Rules.Rules(after, 500)
+		if err != nil || len(page) == 0 {
+			return own, err
+		}
+		for i := range page {
+			if after = page[i].ID; web.MayManageRule(v.caller, &page[i]) {
+				own = append(own, page[i])
+			}
+		}
+	}
+	return own, nil
 }
 
 // knownQueries returns names of queries, those of the visitor first.
@@ -357,6 +362,24 @@ func (v ruleHandler) create(s registry.RuleSettings) (r registry.ListedRule, err
 		}
 		s.Name = fmt.Sprintf("%s-%d", name, n)
 	}
+}
+
+// createOnce is create, unless the caller has such a rule for the same receivers, which it returns with these.
+func (v ruleHandler) createOnce(s registry.RuleSettings) (r registry.ListedRule, old []registry.Receiver, err error) {
+	list, err := v.own()
+	if err != nil {
+		return r, nil, err
+	}
+	if r, err = v.create(s); err != nil { // which completes the addresses
+		return r, nil, err
+	}
+	same := func(a, b registry.Receiver) bool { return a.Key() == b.Key() && a.Quiet == b.Quiet }
+	for _, x := range list {
+		if x.Caller == r.Caller && x.Query == r.Query && x.When == r.When && slices.EqualFunc(x.To, r.To, same) {
+			return x, x.To, v.Rules.Remove(r.ID)
+		}
+	}
+	return r, nil, nil
 }
 
 // secretsOf returns the secrets of a rule that were not there before.

@@ -135,13 +135,18 @@ func (v watchHandler) aboutLink(err error) error { return pointAt(err, "/query",
 
 // register registers a watch with its receivers.
 func (v watchHandler) register(f form, l watch.Link, reg registry.Registration) error {
+	held, err := v.holds(reg)
+	if err != nil {
+		return f.refused(v.aboutLink(err), func() error { return v.again(f, nil, nil) })
+	}
 	q, created, err := v.Registry.Register(v.caller, reg)
 	if err != nil {
 		return f.refused(v.aboutLink(err), func() error { return v.again(f, nil, nil) })
 	}
-	r, told, err := v.inform(f, l, q.ID, cmp.Or(reg.Name, l.Name(), q.ID))
+	names := v.Labels.Known(q.Endpoint, l.Labels)
+	told, err := v.inform(f, l, q.ID, cmp.Or(reg.Name, l.Name(), l.RuleName(names), q.ID))
 	if err != nil {
-		if created { // as if nothing had been done
+		if !held { // as if nothing had been done
 			if err := v.Registry.Release(v.caller, q.ID, false); err != nil {
 				return err
 			}
@@ -152,34 +157,71 @@ func (v watchHandler) register(f form, l watch.Link, reg registry.Registration) 
 		v.RunSoon(q.Endpoint)
 	}
 	v.catalogue.drop()
-	if made := secretsOf(r, nil); len(made) > 0 {
-		return ruleHandler(v).again(rulesPage{Form: form{Fields: ruleFields, Status: http.StatusCreated}, Made: made})
+	if len(told.Made) > 0 {
+		return ruleHandler(v).again(rulesPage{Form: form{Fields: ruleFields, Status: http.StatusCreated}, Made: told.Made})
 	}
-	if told {
+	switch {
+	case q.Paused() != nil:
+		v.say("warn", "watch-paused", q.ID, "query")
+	case told.Paused != "":
+		v.say("warn", "watch-paused", q.ID, told.Paused)
+	case told.Any:
 		v.say("good", "watch-told", "", "")
-	} else {
+	default:
 		v.say("good", "watch-registered", "", "")
 	}
 	return v.to("/watches/" + url.PathEscape(q.ID))
 }
 
-// inform makes the rule and the receiver that the form asks for, both or none. told is false if it asks for neither.
-func (v watchHandler) inform(f form, l watch.Link, query, name string) (r registry.ListedRule, told bool, err error) {
+// holds reports whether the visitor holds the query of a registration already.
+func (v watchHandler) holds(reg registry.Registration) (bool, error) {
+	q, err := v.Registry.Analyse(reg)
+	if err != nil {
+		return false, err
+	}
+	q, err = v.Registry.Query(q.ID)
+	if isMissing(err) {
+		return false, nil
+	}
+	_, held := q.Holder(v.caller.Name)
+	return held, err
+}
+
+// An informed watch has a rule, a receiver, both or none.
+type informed struct {
+	Any    bool
+	Made   []madeSecret // of the rule's receivers
+	Paused string       // which of them is paused: rule, receiver or ""
+}
+
+// inform makes the rule and the receiver that the form asks for, both or none.
+func (v watchHandler) inform(f form, l watch.Link, query, name string) (told informed, err error) {
+	remove := func() error { return nil }
 	if to := receiversOf(f); len(to) > 0 {
-		told = true
-		r, err = ruleHandler(v).create(registry.RuleSettings{Name: name, Query: query, When: "changed", To: to,
+		r, old, err := ruleHandler(v).createOnce(registry.RuleSettings{Name: name, Query: query, When: "changed", To: to,
 			Summary: strings.ReplaceAll(l.Describe(watch.Plain), "?", "") + ": ?added added, ?removed removed"}) // of which only two are variables
 		if err != nil {
-			return r, told, err
+			return told, err
+		}
+		told = informed{Any: true, Made: secretsOf(r, old)}
+		if r.Paused {
+			told.Paused = "rule"
+		}
+		if old == nil {
+			remove = func() error { return v.Rules.Remove(r.ID) }
 		}
 	}
 	if to := receiverOf(f); to.Address != "" {
-		to.Query, told = query, true
-		if _, err = v.Receivers.Create(v.caller, to); err != nil && r.ID != "" {
-			err = cmp.Or(v.Rules.Remove(r.ID), err)
+		to.Query, told.Any = query, true
+		s, err := v.Receivers.Create(v.caller, to)
+		if err != nil {
+			return told, cmp.Or(remove(), err)
+		}
+		if s.State == registry.SubscriptionPaused {
+			told.Paused = "receiver"
 		}
 	}
-	return r, told, err
+	return told, nil
 }
 
 // missing returns the endpoint that has to be added before a link can be watched, nil if there is none.

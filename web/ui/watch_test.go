@@ -318,4 +318,74 @@ func TestRefusedWatchLeavesNothing(t *testing.T) {
 	if err != nil || len(rules) != 0 {
 		t.Errorf("a rule is left: %+v %v", rules, err)
 	}
+	// Nor does a visitor hold what only others held before.
+	q, _, err := r.reg.Register(admin, registry.Registration{Endpoint: "city", Text: selectText})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := func() *response {
+		return r.post("/watch", "link", selectText, "endpoint", "city", "notify", "https://other.example/").status(422)
+	}
+	again()
+	if q, err = r.reg.Query(q.ID); err != nil || len(q.Holders) != 1 {
+		t.Errorf("%+v %v", q.Holders, err)
+	}
+	r.post("/watch", "link", selectText, "endpoint", "city").status(303)
+	again()
+	if q, err = r.reg.Query(q.ID); err != nil || len(q.Holders) != 2 {
+		t.Errorf("what the visitor held before is released: %+v %v", q.Holders, err)
+	}
+}
+
+// A form that is sent twice makes one rule. Its name says what is watched.
+func TestWatchTwice(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	r.endpoint("wikidata")
+	send := func(to string) *response {
+		return r.post("/watch", "link", "https://www.wikidata.org/wiki/Q42", "labels", "en", "to", to)
+	}
+	const hook, other = "webhook http://127.0.0.1:9/alerts", "webhook http://127.0.0.1:9/other"
+	send(hook).status(201).has("Copy the secret of http://127.0.0.1:9/alerts now")
+	r.follow(send(hook)).status(200).has("It is watched, and its changes are sent.")
+	send(other).status(201)
+	rules, err := r.pages.Rules.Rules("", 10)
+	names := map[string]bool{}
+	for _, x := range rules {
+		names[x.Name] = true
+	}
+	if err != nil || len(rules) != 2 || !names["all-properties-of-Q42"] {
+		t.Errorf("%+v %v", rules, err)
+	}
+}
+
+// Where nothing is asked or sent, the page does not say that it is.
+func TestWatchThatIsPaused(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	d := &told{state: registry.SubscriptionPaused}
+	r.pages.Receivers = d
+	send := func(more ...string) *response {
+		return r.follow(r.post("/watch", append([]string{"link", selectText, "endpoint", "city", "name", "spaces"}, more...)...)).status(200).
+			lacks("and its changes are sent")
+	}
+	send("notify", "https://ntfy.sh/city").has("It is watched, but nothing is sent: the receiver is paused.", `href="/deliveries"`)
+	d.state = registry.Active
+	r.post("/watch", "link", selectText, "endpoint", "city", "name", "spaces", "to", "webhook http://127.0.0.1:9/alerts").status(201)
+	rule, err := r.pages.Rules.Rule(registry.Caller{Name: "shop", Role: registry.RoleApp}, "spaces")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.pages.Rules.SetPaused(t.Context(), rule.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	send("to", "webhook http://127.0.0.1:9/alerts").has("It is watched, but nothing is sent: the rule is paused.")
+	q, err := r.reg.Resolve(registry.Caller{Name: "shop", Role: registry.RoleApp}, "spaces")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.reg.Pause(registry.Caller{Name: "shop", Role: registry.RoleApp}, q.ID); err != nil {
+		t.Fatal(err)
+	}
+	send("notify", "https://ntfy.sh/city").has("It is watched, but nothing is asked: the query is paused.", queryPath(q.ID)+`">its page`)
 }
