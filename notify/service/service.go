@@ -132,7 +132,8 @@ func Find(kind, address string) (*Kind, string, error) {
 		}
 	}
 	if k == nil || kind != "" && k.Name != kind {
-		return nil, "", fmt.Errorf("no service has such addresses; those that are known look like %s", Forms())
+		return nil, "", fmt.Errorf("no service has such addresses; those that are known look like %s, and e-mail like "+
+			"mailto:you@example.org", Forms())
 	}
 	if u.Scheme = cmp.Or(transport, "https"); u.Scheme != "https" && u.Scheme != "http" {
 		return nil, "", fmt.Errorf("its beginning must be %s+https:// or %s+http://", k.Name, k.Name)

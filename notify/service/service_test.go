@@ -523,3 +523,11 @@ func TestPlayedServices(t *testing.T) {
 		t.Errorf("testing.md has no such table:\n%s", want)
 	}
 }
+
+// An address of no service leads to those of all services, and of e-mail.
+func TestUnknownAddressNamesEmail(t *testing.T) {
+	if _, _, err := service.Find("", "you@example.org"); err == nil || !strings.Contains(err.Error(), "ntfy") ||
+		!strings.Contains(err.Error(), "e-mail like mailto:you@example.org") {
+		t.Error(err)
+	}
+}

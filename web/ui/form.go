@@ -13,7 +13,7 @@ import (
 
 // A form holds submitted values and the error of each field. The label of a field is
 // its name, which is also the name of the setting in the configuration file and the
-// API. Its element has the id f-NAME, its help text f-NAME-h and its error f-NAME-e.
+// API, unless it is worded. Its element has the id f-NAME, its help text f-NAME-h and its error f-NAME-e.
 type form struct {
 	Values  url.Values
 	Fields  []string         // field names in page order
@@ -21,6 +21,9 @@ type form struct {
 	Problem string           // an error of the form as a whole
 	Status  int              // of the response, 0 if there is no error
 }
+
+// worded are the fields that people fill in who know no settings. The template "word" has their labels.
+var worded = []string{"notify", "digest", "quiet", "zone", "most", "repeat", "to"}
 
 // typed returns a form with the values of the request.
 func (v *visit) typed(fields []string) form { return form{Values: v.r.PostForm, Fields: fields} }

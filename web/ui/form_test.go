@@ -109,7 +109,7 @@ func (r *rig) refuses(t *testing.T, f refusedForm, fill *strings.Replacer) {
 		t.Fatalf("no message at the top of %s", a.main())
 	}
 	summary, _, _ := strings.Cut(rest, "</div></div>")
-	if want := `<a class="mono" href="#f-` + f.field + `">` + f.field + `</a>`; !strings.Contains(summary, want) {
+	if want := ` href="#f-` + f.field + `">` + rendered(t, "watch", "word", f.field) + `</a>`; !strings.Contains(summary, want) {
 		t.Errorf("the message does not lead to %s: %s", f.field, summary)
 	}
 	marked := regexp.MustCompile(`<(?:input|select|textarea|fieldset)[^>]* id="f-` + f.field + `"[^>]*>`).FindString(a.body)

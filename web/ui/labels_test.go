@@ -18,7 +18,7 @@ var (
 	settable = regexp.MustCompile(`<(?:input|select|textarea)[^>]* name="([^"]*)"`)
 )
 
-// TestLabelsAreSettings checks that each field of a form has its name as label, a sentence of help,
+// TestLabelsAreSettings checks that each field of a form has its name or a word for it as label, a sentence of help,
 // and the same name as the setting in the API and the configuration file.
 func TestLabelsAreSettings(t *testing.T) {
 	text, err := os.ReadFile("../docs/openapi.yaml")
@@ -60,6 +60,11 @@ func TestLabelsAreSettings(t *testing.T) {
 		var labels []string
 		for _, m := range labelled.FindAllStringSubmatch(a.body, -1) {
 			label := m[2] + m[3]
+			for _, name := range worded {
+				if label == rendered(t, "watch", "word", name) {
+					label = name
+				}
+			}
 			labels = append(labels, label)
 			if m[1] != "" && m[1] != label {
 				t.Errorf("%s: the field %s is labelled %q", f.page, m[1], label)

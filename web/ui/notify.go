@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"net/http"
+	"net/mail"
 	"strings"
 
 	"github.com/freshet/freshet/registry"
@@ -22,7 +23,15 @@ var notifyFields = []string{"notify", "digest", "quiet", "zone", "most"}
 // receiverOf reads the form.
 func receiverOf(f form) registry.ReceiverRequest {
 	get := func(name string) string { return strings.TrimSpace(f.Get(name)) }
-	return registry.ReceiverRequest{Address: get("notify"), Quiet: quietOf(f)}
+	return registry.ReceiverRequest{Address: addressIn(get("notify")), Quiet: quietOf(f)}
+}
+
+// addressIn returns the address of a receiver. People write that of e-mail without mailto.
+func addressIn(text string) string {
+	if a, err := mail.ParseAddress(text); err == nil && a.Address == text {
+		return "mailto:" + text
+	}
+	return text
 }
 
 // quietFields are those of the template "quiet-fields".

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -148,6 +149,7 @@ func functions(a assets) template.FuncMap {
 		"list":     func(v ...any) []any { return v },
 		"sentence": sentence,
 		"interval": interval,
+		"worded":   func(name string) bool { return slices.Contains(worded, name) },
 	}
 }
 

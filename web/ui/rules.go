@@ -267,13 +267,13 @@ func receiversOf(f form) []registry.Receiver {
 	return list
 }
 
-// receivers reads one receiver from each line: its kind and its address, or the address of a service that
+// receivers reads one receiver from each line: its kind and its address, or the address of e-mail or of a service that
 // people read.
 func receivers(text string) (list []registry.Receiver) {
 	for line := range strings.Lines(text) {
 		kind, address, two := strings.Cut(strings.TrimSpace(line), " ")
-		if !two && strings.Contains(kind, "://") {
-			kind, address = registry.Notify, kind
+		if at := addressIn(kind); !two && (at != kind || strings.Contains(kind, "://")) {
+			kind, address = registry.Notify, at
 		}
 		if kind != "" {
 			list = append(list, registry.Receiver{Kind: kind, Address: strings.TrimSpace(address)})

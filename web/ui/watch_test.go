@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -334,6 +335,40 @@ func TestRefusedWatchLeavesNothing(t *testing.T) {
 	again()
 	if q, err = r.reg.Query(q.ID); err != nil || len(q.Holders) != 2 {
 		t.Errorf("what the visitor held before is released: %+v %v", q.Holders, err)
+	}
+}
+
+// A refused form has what was typed, also if nothing was looked at before.
+func TestRefusedWatchKeepsTheForm(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	r.pages.Receivers = &told{}
+	a := r.post("/watch", "link", selectText, "endpoint", "city", "notify", "https://other.example/", "digest", "08:00", "zone",
+		"Europe/Berlin", "quiet", "22:00-07:00", "most", "6", "to", "webhook http://127.0.0.1:9/alerts").status(422)
+	a.has(`value="https://other.example/"`, `value="08:00"`, `value="Europe/Berlin"`, `value="22:00-07:00"`, `value="6"`,
+		">webhook http://127.0.0.1:9/alerts</textarea>", `id="f-notify-e"`, `href="#f-notify">Send to</a>`)
+	r.get("/watch").lacks(`name="notify"`, `name="to"`)
+}
+
+// People write an e-mail address as they do elsewhere, and read no names of settings.
+func TestEmailAsPeopleWriteIt(t *testing.T) {
+	r := signedIn(t, registry.RoleApp)
+	r.endpoint("city")
+	d := &told{}
+	r.pages.Receivers = d
+	q := r.register("city", "q", "ASK { ?s ?p ?o }")
+	r.get(queryPath(q.ID)).has("An e-mail address such as you@example.org", ">Send to</label>", ">How often</label>", ">Time zone</label>",
+		">At most in an hour</label>", ">Quiet hours</label>")
+	for _, typed := range []string{"you@example.org", " you@example.org ", "mailto:you@example.org"} {
+		r.post(queryPath(q.ID)+"/notify", "notify", typed, "do", "test")
+	}
+	if want := "mailto:you@example.org"; len(d.tested) != 3 || d.tested[0] != want || d.tested[1] != want || d.tested[2] != want {
+		t.Errorf("%q", d.tested)
+	}
+	list := receivers("you@example.org\nemail ops@example.org\nhttps://u@ntfy.sh/x")
+	if want := []registry.Receiver{{Kind: registry.Notify, Address: "mailto:you@example.org"}, {Kind: "email", Address: "ops@example.org"},
+		{Kind: registry.Notify, Address: "https://u@ntfy.sh/x"}}; !slices.Equal(list, want) {
+		t.Errorf("%+v", list)
 	}
 }
 
