@@ -150,15 +150,7 @@ func (v queryHandler) page() (content, error) {
 	if v.stranger() { // that is all of it that is public
 		return content{Data: d}, nil
 	}
-	stats, err := v.Queries.Stats(q.ID)
-	if err != nil {
-		return content{}, err
-	}
-	x, err := v.Daemon.Explain(q.Endpoint, q.ID)
-	if err != nil && !isUnknown(err) {
-		return content{}, err
-	}
-	e, err := v.Registry.Endpoint(q.Endpoint)
+	stats, x, e, err := v.known(&q)
 	if err != nil {
 		return content{}, err
 	}
@@ -168,10 +160,9 @@ func (v queryHandler) page() (content, error) {
 	if d.Who, err = v.who(&q, st); err != nil {
 		return content{}, err
 	}
-	if d.Now, err = v.state(&q, st, stats, x); err != nil {
+	if d.Now, err = v.state(&q, st, stats, x, e); err != nil {
 		return content{}, err
 	}
-	d.Now.Shut = e.Pause
 	d.Now.Followers, d.Now.AtLeast = len(d.Who.List)+d.Who.More+d.Who.Rest, d.Who.Cut
 	c := content{Data: d, Live: []part{
 		{"head", "query-head", d.Head}, {"lede", "query-lede", d.Now}, {"facts", "query-facts", d.Now}, {"trouble", "query-trouble", d.Now},
@@ -182,12 +173,25 @@ func (v queryHandler) page() (content, error) {
 	return c, nil
 }
 
-func (v queryHandler) state(q *registry.Query, st registry.Status, s policy.Stats, x scheduler.Explanation) (queryNow, error) {
+// known returns what is known of a query besides its status, and its endpoint.
+func (v queryHandler) known(q *registry.Query) (s policy.Stats, x scheduler.Explanation, e registry.Endpoint, err error) {
+	if s, err = v.Queries.Stats(q.ID); err != nil {
+		return s, x, e, err
+	}
+	if x, err = v.Daemon.Explain(q.Endpoint, q.ID); err != nil && !isUnknown(err) {
+		return s, x, e, err
+	}
+	e, err = v.Registry.Endpoint(q.Endpoint)
+	return s, x, e, err
+}
+
+func (v queryHandler) state(q *registry.Query, st registry.Status, s policy.Stats, x scheduler.Explanation,
+	e registry.Endpoint) (queryNow, error) {
 	snap, err := v.catalogue.look()
 	if err != nil {
 		return queryNow{}, err
 	}
-	n := queryNow{clock: v.clock, Query: q, Status: st, Stats: s, X: x, Mine: q.PausedFor(v.caller) != nil && q.Paused() == nil,
+	n := queryNow{clock: v.clock, Query: q, Status: st, Stats: s, X: x, Shut: e.Pause, Mine: q.PausedFor(v.caller) != nil && q.Paused() == nil,
 		Size: sizeOf(q, st.Rows), Day: snap.changesOf(q.ID)}
 	if k := len(s.Samples); k > 1 {
 		times := make([]time.Duration, k)

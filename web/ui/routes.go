@@ -23,7 +23,7 @@ func (s *Server) pages() []page {
 		{path: "/queries/{id}/tell", look: "tell", section: "rules", need: app, build: by(tellHandler.page)},
 		{path: "/register", look: "register", section: "queries", need: app, build: by(registerHandler.page)},
 		{path: "/watch", look: "watch", section: "queries", need: app, build: by(watchHandler.page)},
-		{path: "/watches/{id}", look: "watched", section: "queries", need: read, build: by(watchHandler.changes)},
+		{path: "/watches/{id}", look: "watched", section: "queries", need: read, build: by(watchHandler.changes), live: true},
 		{path: "/endpoints", look: "endpoints", section: "endpoints", need: read, build: by(endpointHandler.list), live: true},
 		{path: "/feeds", look: "feeds", section: "feeds", need: read, build: by(endpointHandler.feeds), live: true},
 		{path: "/add-endpoint", look: "newendpoint", section: "endpoints", need: admin, build: by(newEndpointHandler.page)},

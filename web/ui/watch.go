@@ -326,6 +326,7 @@ func (v watchHandler) names(endpoint string, w watch.Watch, changes ...*diff.Del
 // A watchedPage shows the last changes of a watch in words.
 type watchedPage struct {
 	Head      queryHead
+	Now       queryNow
 	Describes string
 	Changes   []watchedChange // newest first
 	More      bool            // there are older ones
@@ -356,11 +357,19 @@ func (v watchHandler) changes() (content, error) {
 	}
 	names := v.names(q.Endpoint, w, web.Deltas(log)...)
 	p := watchedPage{Head: queryHandler(v).head(&q, st), Describes: w.Describe(names), More: len(log) > 0 && log[0].Seq > 1}
+	stats, x, e, err := queryHandler(v).known(&q)
+	if err != nil {
+		return content{}, err
+	}
+	if p.Now, err = queryHandler(v).state(&q, st, stats, x, e); err != nil {
+		return content{}, err
+	}
 	for _, c := range slices.Backward(log) {
 		x, words := resultHandler(v).view(&q, newNamer(q.Text), c, 0, 0), watch.InWords(c.Delta, &w, names)
 		p.Changes = append(p.Changes, watchedChange{x.When, words.All(), words.By(c.Edits).Edits, x.Link})
 	}
-	return content{Data: p}, nil
+	return content{Data: p, Live: []part{{"head", "watched-head", p}, {"lede", "query-lede", p.Now}, {"trouble", "query-trouble", p.Now},
+		{"changes", "watched-changes", p}}}, nil
 }
 
 // A trial is a single execution whose result is not stored.

@@ -394,6 +394,31 @@ func TestWatchTwice(t *testing.T) {
 	}
 }
 
+// The page of a watch says how current it is, what is wrong and who paused it, as the page of its query does.
+func TestWatchShowsItsState(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	r.endpoint("city")
+	r.oracle.fail("no route to host")
+	r.follow(r.post("/watch", "link", selectText, "endpoint", "city", "name", "spaces")).status(200).has("It has no result yet.",
+		`data-events="/ui/events/watches/`)
+	r.tick("city")
+	r.get("/watches/spaces").has("no route to host", "There is no result yet.")
+	r.oracle.fail("")
+	r.tick("city")
+	r.get("/watches/spaces").has("Changed ", ", checked ").lacks("no route to host")
+	r.oracle.fail("no route to host")
+	r.tick("city")
+	r.get("/watches/spaces").has("Stale: the result is of ", "no route to host", "The last result is served as stale.")
+	q, err := r.reg.Resolve(admin, "spaces")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.reg.Pause(admin, q.ID); err != nil {
+		t.Fatal(err)
+	}
+	r.get("/watches/spaces").has("Paused by ops for all holders")
+}
+
 // Where nothing is asked or sent, the page does not say that it is.
 func TestWatchThatIsPaused(t *testing.T) {
 	r := signedIn(t, registry.RoleApp)
