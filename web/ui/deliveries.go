@@ -167,7 +167,7 @@ func (v deliveryHandler) sums(all []*follower) deliverySums {
 		if f.Lag > 0 && (s.Last == nil || f.Lag > s.Last.Lag) {
 			s.Last = f
 		}
-		if f.ExpiresAt != nil && f.ExpiresAt.Sub(v.now) < 24*time.Hour {
+		if f.Way == registry.WebSub && f.ExpiresAt != nil && f.ExpiresAt.Sub(v.now) < 24*time.Hour {
 			s.Leases++
 		}
 	}

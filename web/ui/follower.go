@@ -61,10 +61,19 @@ func (f *follower) Anonymous() bool  { return f.Caller == registry.Anonymous }
 func (f *follower) Address() string  { return addressOf(f.Callback) }
 func (f *follower) Masked() string   { return web.MaskedCallback(f.Callback) }
 func (f *follower) WaitsFor() string { return span(f.Waiting.Truncate(time.Second)) }
+func (f *follower) People() bool     { return f.Way == registry.People }
 func (f *follower) Every() string    { return span(time.Duration(f.Rate)) }
 
 // Is reports whether a subscription has a stored state.
 func (f *follower) Is(s registry.SubscriptionState) bool { return f.Subscription.State == s }
+
+// Valid returns how long the question is valid whether a person wants messages, "" if there is none.
+func (f *follower) Valid() string {
+	if f.ExpiresAt == nil {
+		return ""
+	}
+	return unit(max(0, f.ExpiresAt.Sub(f.now)))
+}
 
 // Daily reports whether a receiver gets its digest at a time of the day.
 func (f *follower) Daily() bool { return strings.Contains(f.To.Quiet.Digest, ":") }

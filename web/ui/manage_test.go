@@ -574,6 +574,16 @@ func TestNextTryOfOneNotAgreed(t *testing.T) {
 	r.get("/deliveries").has("next try", "in 9"+thin+"min")
 }
 
+// Of a person who is asked the page says so, in no words of the protocols for programs.
+func TestPersonWhoIsAsked(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	until := time.Now().Add(23*time.Hour + 30*time.Minute)
+	r.follower(registry.Subscription{ID: "a", Way: registry.People, Caller: "(visitors)", Callback: "mailto:y…@example.org",
+		To: &registry.Receiver{Kind: "email", Address: "you@example.org"}, State: registry.Pending, ExpiresAt: &until})
+	r.get("/deliveries").has("The owner of the address has not confirmed yet; the question is valid for 23"+thin+"h.",
+		"no lease ends today").lacks("callback has not", "lease ends in")
+}
+
 func TestSettingsAndAbout(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.get("/settings").status(200).has("127.0.0.1:8080", "<b>flag</b>", "default", "&lt;b&gt;ops", "3"+thin+"GiB").lacks("<b>ops</b>&lt;")
