@@ -151,7 +151,7 @@ func (c changeAPI) ldesRoot(q registry.Query, s *ldes.Stream, st registry.Status
 	if err != nil {
 		return err
 	}
-	tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%d.%d.ldes", first.Epoch, first.Seq, st.Position.Seq, s.Every))
+	tag := fmt.Sprintf("%q", fmt.Sprintf("%s.%d.%d.%d.root.ldes", first.Epoch, first.Seq, st.Position.Seq, s.Every))
 	describe := func() {
 		c.topic(q, "/ldes", tag, st.ChangedAt)
 		c.w.Header().Set("Cache-Control", pastCaching(q, false))
