@@ -49,7 +49,10 @@ import (
 // taken to need as much again. One such query goes before all as soon as its usual time would
 // bring it into the slot.
 //
-// A slot begins with the queries that show whether anything has changed at all. If
+// A slot begins with the queries that show whether anything has changed at all. They take
+// half of the budget at most, and leave room for a query that needs more than half, is late and
+// is worth more than the others. If it exceeds the budget, or was cut, it waits up to eight times
+// as long for that, because it is likely to be cut again. If
 // nothing seems to have changed, worth falls and the rest of the slot goes to the
 // queries that have waited longest (rank.go). The estimates are updated when a
 // slot ends (absorb.go).

@@ -267,8 +267,9 @@ func (t *table) slots(last uint64) float64 {
 func (t *table) isLate(last uint64) bool { return t.slots(last) > t.price.late }
 
 // probe finds the queries that show whether the slot is empty. The most valuable of
-// them go first, as long as they and those with deadlines fit into half the budget. It
-// returns the evidence that executions give, and how much is enough.
+// them go first, as long as they and those with deadlines fit into half the budget, and
+// leave room for a long query that is late and worth more than the others. It returns the
+// evidence that executions give, and how much is enough.
 func (t *table) probe(chosen []int) (tells map[*policy.Candidate]policy.Evidence, turn float64) {
 	const enough = 4 // executions of evidence
 	m, v := &t.moment, t.view
@@ -278,6 +279,9 @@ func (t *table) probe(chosen []int) (tells map[*policy.Candidate]policy.Evidence
 	room := m.Budget / 2
 	for _, i := range chosen {
 		room -= t.rows[i].cost
+	}
+	if i := t.top(); i >= 0 {
+		room = min(room, m.Budget-t.rows[i].cost)
 	}
 	tells = map[*policy.Candidate]policy.Evidence{}
 	var first []int
@@ -301,6 +305,37 @@ func (t *table) probe(chosen []int) (tells map[*policy.Candidate]policy.Evidence
 		t.keys[i] = policy.Key{Class: classProbe, Value: -t.rows[i].worth}
 	}
 	return tells, proof - v.odds()
+}
+
+// top finds the first row by worth and waiting, -1 if all go before these. It passes over rows
+// that are too long to run early and not overlong.
+func (t *table) top() int {
+	top := -1
+	for i := range t.keys {
+		k := &t.keys[i]
+		if k.Class != classIndex || top >= 0 && !(k.Value < t.keys[top].Value || k.Value == t.keys[top].Value && t.older(i, top)) {
+			continue
+		}
+		if t.affords(t.rows[i].cost) || t.impatient(i) {
+			top = i
+		}
+	}
+	return top
+}
+
+// impatient reports whether a query is so late that probes leave room for it. It takes a slot for
+// itself. That is in vain if it is cut, so a query that exceeds the budget waits eight times as
+// long for it, and one that was cut n times at least 2^n times as long, up to eight times.
+func (t *table) impatient(i int) bool {
+	r, s := &t.rows[i], &t.all[i].Stats
+	last, n := r.last, min(s.Cuts, 3)
+	if r.cost > t.moment.Budget {
+		n = 3
+	}
+	if n > 0 {
+		last = max(last, s.LastRun.Slot)
+	}
+	return t.slots(last) > math.Ldexp(t.price.late, int(n))
 }
 
 // learnsFrom computes the evidence that a query's execution gives about the slot.

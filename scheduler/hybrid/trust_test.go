@@ -2,6 +2,7 @@ package hybrid_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,11 +35,17 @@ func (w steady) Execute(query int, slot, last uint64) plan.Known {
 func (steady) Total(uint64) (cost, longest time.Duration, ok bool) { return 0, 0, false }
 
 // A pulse is a world in which a few queries change in every slot except each
-// fourth, and the others never change.
-type pulse struct{ hot, queries int }
+// fourth, and the others never change. Some of these come after the others and are dear.
+type pulse struct {
+	hot, queries int
+	dear         []time.Duration
+}
 
 func (w pulse) Execute(query int, slot, last uint64) plan.Known {
 	k := plan.Known{Outcome: registry.Unchanged, Elapsed: 100 * time.Millisecond}
+	if i := query - w.queries; i >= 0 {
+		k.Elapsed = w.dear[i]
+	}
 	if query < w.hot && slot > 0 && slot-slot/4 > last-last/4 {
 		k.Outcome, k.Jaccard = registry.Changed, 0.5
 	}
@@ -127,5 +134,50 @@ func TestTrust(t *testing.T) {
 	}
 	if _, trusted, empty := play("hybrid:d=64", pulse{hot: 6, queries: 200}, 200); !trusted || empty < 100 {
 		t.Errorf("every fourth slot is an empty one: trusted: %v, %g of 600 count as empty", trusted, empty)
+	}
+}
+
+// The queries that show whether a slot is empty leave room for a late query that takes nearly the
+// whole budget, and now and then for one that takes more. They still find the empty slots.
+func TestProbesLeaveRoom(t *testing.T) {
+	const slots, d = 2000, 64
+	for _, x := range []struct {
+		dear []time.Duration
+		runs int // of each, at least
+	}{
+		{[]time.Duration{950 * time.Millisecond, 990 * time.Millisecond, 800 * time.Millisecond}, slots / d * 8 / 10},
+		{[]time.Duration{1500 * time.Millisecond}, slots / (9 * d)},
+		{[]time.Duration{950 * time.Millisecond, 1500 * time.Millisecond}, slots / (9 * d)},
+	} {
+		w := pulse{hot: 6, queries: 60, dear: x.dear}
+		list := make([]registry.Query, w.queries+len(w.dear))
+		for i := range list {
+			list[i] = registry.Query{ID: fmt.Sprintf("q%04d", i)}
+		}
+		p, err := policy.Parse([]policy.Definition{hybrid.Definition()}, fmt.Sprint("hybrid:d=", d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shared []float64
+		r, err := plan.NewReplay(plan.ReplayConfig{Policy: recorder{p.(hybrid.Policy), &shared}, Rule: plan.RuleStrict,
+			Budget: time.Second, Queries: list, World: w, Ring: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := make([]int, len(w.dear))
+		for range slots {
+			r.Slot(func(x plan.Played) {
+				if i := x.Query - w.queries; i >= 0 {
+					runs[i]++
+				}
+			})
+		}
+		trusted, empty := hybrid.Trust(shared)
+		if !trusted || empty < slots/5 {
+			t.Errorf("%v: every fourth slot is an empty one: trusted: %v, %g of %d count as empty", x.dear, trusted, empty, slots)
+		}
+		if n := slices.Min(runs); n < x.runs {
+			t.Errorf("the queries of %v ran %d times in %d slots, want %d at least", x.dear, runs, slots, x.runs)
+		}
 	}
 }
