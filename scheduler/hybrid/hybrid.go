@@ -127,6 +127,9 @@ func (p Policy) Fold(state []float64, last uint64, x policy.Sample) []float64 {
 	return b.state()
 }
 
+// RanksAll says that hybrid leaves no query out of a slot.
+func (Policy) RanksAll() {}
+
 // Classes of hybrid's keys.
 const (
 	classProbe = iota

@@ -304,7 +304,7 @@ func (r *Replay) holdsAll(slot uint64) bool {
 		return false
 	}
 	_, ranks := r.c.Policy.(policy.Ranker)
-	if _, learns := r.c.Policy.(policy.Collective); ranks && !learns {
+	if _, whole := r.c.Policy.(policy.WholeRanker); ranks && !whole {
 		return false
 	}
 	cost, longest, ok := r.c.World.Total(slot)

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,28 @@ func TestReplayWithoutRanking(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestReplayLeavesOut checks that sqrt leaves out what hardly changes also in slots that hold everything.
+func TestReplayLeavesOut(t *testing.T) {
+	const queries, slots = 49, 100
+	var w played
+	for range slots + 1 {
+		times, changed := slices.Repeat([]time.Duration{20 * time.Millisecond}, queries), slices.Repeat([]bool{true}, queries)
+		changed[0] = false
+		w.times, w.changed = append(w.times, times), append(w.changed, changed)
+	}
+	quick, full := w.replay(t, "sqrt", plan.RuleStrict, time.Second, false), w.replay(t, "sqrt", plan.RuleStrict, time.Second, true)
+	all := 0
+	for i := range quick {
+		all += len(full[i])
+		if d := cmp.Diff(full[i], quick[i]); d != "" {
+			t.Fatalf("slot %d (-ranked +quick):\n%s", i+1, d)
+		}
+	}
+	if all == queries*slots {
+		t.Error("sqrt leaves nothing out")
+	}
 }
 
 // TestReplayRemembersCuts checks that a query that was cut is estimated higher than it

@@ -53,6 +53,13 @@ type Ranker interface {
 	Rank(m Moment, all []*Candidate) Ranking
 }
 
+// A WholeRanker is a Ranker that leaves no query out: a slot that holds all of them runs all.
+// A simulation need not rank such a slot.
+type WholeRanker interface {
+	Ranker
+	RanksAll()
+}
+
 // A Ranking is the order of a slot, and information about the slot.
 type Ranking struct {
 	Keys []Key // of the queries, in the order of the slice; not used after the next Rank
