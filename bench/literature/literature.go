@@ -82,8 +82,14 @@ type learner struct {
 	explore uint64 // slots in which all queries take turns
 }
 
-// least is the rate of a query about which nothing is known.
-const least = 1.0 / 4096
+const (
+	// least is the rate of a query about which nothing is known.
+	least = 1.0 / 4096
+	// lowest is the lowest estimate of a query that was executed. Estimates of 0, which those without
+	// a change have, would leave the rates undetermined. It is so low that such queries take nothing
+	// from those that change.
+	lowest = 1e-6
+)
 
 func (l learner) String() string { return l.name }
 
@@ -112,5 +118,5 @@ func estimate(c *policy.Candidate) float64 {
 	if len(c.Stats.State) == 0 {
 		return least
 	}
-	return max(least, c.Stats.State[0])
+	return max(lowest, c.Stats.State[0])
 }

@@ -151,7 +151,7 @@ func TestExploreAndCommit(t *testing.T) {
 			for range n {
 				state = learnMoment(state, 0, 10, r.Float64() < -math.Expm1(-10*x))
 			}
-			found[i] = max(least, state[0])
+			found[i] = max(lowest, state[0])
 		}
 		return best - worth(allocate(freshness, found, costs, 20))
 	}
@@ -162,6 +162,35 @@ func TestExploreAndCommit(t *testing.T) {
 			t.Errorf("%d executions each lose %g of %g, a tenth of them lose %g", n, now, best, before)
 		}
 		before = now
+	}
+}
+
+// Queries that were executed often without a change take hardly any of the budget from the few that change.
+func TestQueriesWithoutChange(t *testing.T) {
+	for _, spelling := range []string{"explore:slots=128", "online:lln"} {
+		p, err := policy.Parse(Definitions(), spelling)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []*policy.Candidate
+		for i := range 1000 {
+			c := &policy.Candidate{Query: registry.Query{ID: "q"}, Estimate: time.Second}
+			for slot := uint64(9); slot <= 126; slot += 9 {
+				c.Stats.Complete(p, policy.Sample{Slot: slot, Elapsed: time.Second, Changed: i < 10 && slot%2 == 0})
+			}
+			all = append(all, c)
+		}
+		changes, costs := make([]float64, len(all)), make([]float64, len(all))
+		for i, c := range all {
+			changes[i], costs[i] = estimate(c), 1
+		}
+		few := 0.0
+		for _, rate := range allocate(freshness, changes, costs, 5)[:10] {
+			few += rate
+		}
+		if few < 2.5 {
+			t.Errorf("%s: ten queries that change have %g executions of 5, the other 990 never change", spelling, few)
+		}
 	}
 }
 
