@@ -51,6 +51,18 @@ func run(t *testing.T, w *Simulator, s Setup) Row {
 	return row
 }
 
+// Requests for each change found are counted alike with merged requests and without: those that were cut or failed, too.
+func TestPerChange(t *testing.T) {
+	m := Metrics{Total: 10, Cut: 3, Failed: 2, Relevant: 5, Used: 20}
+	if requests, seconds := m.PerChange(); requests != 3 || seconds != 4 {
+		t.Errorf("%g requests and %g seconds, want 3 and 4", requests, seconds)
+	}
+	m.Requests = 4
+	if requests, _ := m.PerChange(); requests != 0.8 {
+		t.Errorf("%g requests, some of them merged, want 0.8", requests)
+	}
+}
+
 // A merged request takes a time for itself and parts of the members' times, as the trace
 // says.
 func TestMergeCost(t *testing.T) {

@@ -37,10 +37,10 @@ type Metrics struct {
 	Fresh float64 `json:"fresh"`
 }
 
-// PerChange returns the requests and the seconds that each change found took.
+// PerChange returns the requests and the seconds that each change found took. A request that was cut or failed counts, too.
 func (m *Metrics) PerChange() (requests, seconds float64) {
 	found := float64(max(1, m.Relevant))
-	return float64(cmp.Or(m.Requests, m.Total)) / found, m.Used / found
+	return float64(cmp.Or(m.Requests, m.Total+m.Cut+m.Failed)) / found, m.Used / found
 }
 
 // A tally computes the metrics of a schedule.
