@@ -218,7 +218,9 @@ func shares(m Moment, all []*Candidate, day float64) (perDay []float64, scale fl
 	budget := time.Duration(allotted * float64(m.Budget) * day)
 	cost := func(s float64) (sum time.Duration) {
 		for i, c := range costs {
-			sum += time.Duration(min(day, s*roots[i]) * c)
+			if sum += time.Duration(min(day, s*roots[i]) * c); sum < 0 { // more than the 292 years that fit
+				return math.MaxInt64
+			}
 		}
 		return sum
 	}

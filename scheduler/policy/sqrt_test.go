@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +54,17 @@ func TestShares(t *testing.T) {
 		if x != 24 {
 			t.Errorf("with an hour a slot query %d has %g refreshes a day", i, x)
 		}
+	}
+}
+
+// Shares are right also where executing all queries in each slot takes more than 292 years a day.
+func TestSharesOfMany(t *testing.T) {
+	const queries = 120_000
+	c := &Candidate{Query: query("q"), Median: time.Second, Estimate: time.Second}
+	m := Moment{Slot: 400, Budget: time.Second, Lead: time.Second}
+	perDay, _ := shares(m, slices.Repeat([]*Candidate{c}, queries), slotsPerDay(m))
+	if want := 0.95 * 86_400 / queries; math.Abs(perDay[0]-want) > 1e-6 {
+		t.Errorf("%g refreshes a day, want %g", perDay[0], want)
 	}
 }
 
