@@ -60,7 +60,7 @@ func start(k *registry.Learnt, lead time.Duration) rateEstimate {
 		return b
 	}
 	m := float64(k.Executions)
-	n, apart := min(float64(k.Changes), m), k.Days*24*float64(time.Hour)/float64(lead)/m
+	n, apart := min(float64(k.Changes), m), min(max(k.Days*24*float64(time.Hour)/float64(lead)/m, 1e-9), 1e9)
 	part, most, rate := min(1, mostLearnt/m), math.Inf(-1), policy.LowestRate
 	if k.Source != "" {
 		part = min(1, mostOfOthers/m)

@@ -153,6 +153,14 @@ func TestLearntElsewhere(t *testing.T) {
 	if a, b := start(often.Query.Learnt, time.Hour).mean, start(often.Query.Learnt, 2*time.Hour).mean; b < 1.5*a || b > 2.5*a {
 		t.Errorf("%g changes an hour, %g in two", a, b)
 	}
+	// What cannot be true is no reason for rates that are not numbers.
+	for _, days := range []float64{1e308, 1e-308} {
+		for _, changes := range []uint64{0, 6, 10} {
+			if b := start(&registry.Learnt{Changes: changes, Executions: 10, Days: days}, time.Nanosecond); !(b.mean > 0 && b.mean < 4) {
+				t.Errorf("%d of 10 executions in %g days: %g changes a slot", changes, days, b.mean)
+			}
+		}
+	}
 	// Other queries say less than its own executions.
 	of := *never.Query.Learnt
 	of.Source = "elsewhere"

@@ -185,6 +185,9 @@ func importLine(db *store.DB, line []byte, names map[string]bool) error {
 	return r.store(db)
 }
 
+// mostDays is the longest time that a query can have been known for, a century.
+const mostDays = 36_500
+
 // readmit analyses a query as registering it would.
 func (r Line) readmit(db *store.DB) (registry.Query, error) {
 	e, err := db.Endpoints.Endpoint(r.Query.Endpoint)
@@ -192,6 +195,9 @@ func (r Line) readmit(db *store.DB) (registry.Query, error) {
 		return registry.Query{}, fmt.Errorf("%w: query %s: there is no endpoint %s, add it first", errLine, r.Query.ID, r.Query.Endpoint)
 	} else if err != nil {
 		return registry.Query{}, err
+	}
+	if l := r.Query.Learnt; l != nil && !(l.Days >= 0 && l.Days <= mostDays) {
+		return registry.Query{}, fmt.Errorf("%w: query %s: learnt.days is %g, which is not from 0 to %d", errLine, r.Query.ID, l.Days, mostDays)
 	}
 	q, err := registry.Revalidate(*r.Query, e)
 	if err != nil {

@@ -248,4 +248,16 @@ func TestLearnt(t *testing.T) {
 	if same, _ := export(other); same != text {
 		t.Errorf("exported again:\n%s\nwant\n%s", same, text)
 	}
+	for _, days := range []string{"-1", "36501", "1e308"} {
+		third, err := store.Open(t.TempDir(), store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		n, err := Import(third, strings.NewReader(strings.Replace(text, `"days":2`, `"days":`+days, 1)), &said)
+		if err != nil || n.Refused != 1 || !strings.Contains(said.String(), "learnt.days") {
+			t.Errorf("%s days: %+v, %v, %s", days, n, err, said.String())
+		}
+		third.Close()
+	}
 }
