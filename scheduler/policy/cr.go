@@ -19,7 +19,7 @@ func crDefinition() Definition {
 		Doc:    "change rate: executions that found a change less those that did not, fading with age",
 		Source: "Knuth, Hartig, Sack 2016, section 4, equations 4 and 5",
 		Build: func(a Args) (Policy, error) {
-			l, err := a.Number("lambda")
+			l, err := a.decay()
 			return cr{l}, err
 		},
 	}

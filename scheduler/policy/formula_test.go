@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
@@ -233,4 +234,28 @@ func TestLogOf(t *testing.T) {
 		}
 	}
 	same(math.MaxInt64)
+}
+
+// The largest lambda leaves an order, and the inputs of any key can be written as JSON.
+func TestLargestLambda(t *testing.T) {
+	for _, name := range []string{"sjf", "ljf", "cr"} {
+		p, err := Parse(Definitions(), name+":lambda=1e6")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, last := range []uint64{0, 1, 1 << 47} {
+			for _, median := range []time.Duration{0, 1, time.Hour} {
+				c := &Candidate{Median: median, Stats: Stats{Last: last, State: p.Fold(nil, 0, Sample{Slot: last, Changed: true})}}
+				if k := p.Key(c); math.IsNaN(k.Value) || math.IsNaN(k.Low) {
+					t.Errorf("%s, last %d, median %s: the key is %+v", name, last, median, k)
+				}
+				if _, err := json.Marshal(p.Inputs(Moment{Slot: last + 1}, Ranking{}, c)); err != nil {
+					t.Errorf("%s, last %d, median %s: %v", name, last, median, err)
+				}
+			}
+		}
+	}
+	if x := finite(math.NaN()); x != 0 {
+		t.Errorf("what is not a number is %g", x)
+	}
 }

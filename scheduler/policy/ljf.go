@@ -17,7 +17,7 @@ func ljfDefinition() Definition {
 		Doc:    "longest job first: the largest median time, growing with age",
 		Source: "Knuth, Hartig, Sack 2016, section 4, equation 3",
 		Build: func(a Args) (Policy, error) {
-			l, err := a.Number("lambda")
+			l, err := a.decay()
 			return ljf{l}, err
 		},
 	}

@@ -280,6 +280,17 @@ func (a Args) Number(name string) (float64, error) {
 	return math.Abs(x), nil // −0 is 0
 }
 
+// decay returns the parameter lambda. From a few hundred on, a slot of age decides alone; larger ones than this bound
+// would only overflow.
+func (a Args) decay() (float64, error) {
+	const most = 1e6
+	l, err := a.Number("lambda")
+	if err == nil && l > most {
+		return 0, fmt.Errorf("lambda=%s is more than %s", a["lambda"], FormatNumber(most))
+	}
+	return l, err
+}
+
 // FormatNumber returns the shortest text of a number.
 func FormatNumber(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 

@@ -20,7 +20,7 @@ func sjfDefinition() Definition {
 		Doc:    "shortest job first: the smallest median time, shrinking with age",
 		Source: "Knuth, Hartig, Sack 2016, section 4, equation 2",
 		Build: func(a Args) (Policy, error) {
-			l, err := a.Number("lambda")
+			l, err := a.decay()
 			return sjf{l}, err
 		},
 	}
@@ -45,5 +45,10 @@ func (p sjf) Inputs(_ Moment, _ Ranking, c *Candidate) map[string]float64 {
 	}
 }
 
-// finite limits x to the numbers that JSON can represent.
-func finite(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) }
+// finite limits x to the numbers that JSON can represent. What is not a number is 0.
+func finite(x float64) float64 {
+	if math.IsNaN(x) {
+		return 0
+	}
+	return max(-math.MaxFloat64, min(math.MaxFloat64, x))
+}
