@@ -47,7 +47,8 @@ func (perSecond) sums(state []float64) (changes, seconds float64) {
 }
 
 // Key puts queries without any change into a class behind the others, the one
-// executed longest ago first, so that none waits for ever.
+// executed longest ago first. They take turns in what the others leave of the budget,
+// which may be nothing.
 func (p perSecond) Key(c *policy.Candidate) policy.Key {
 	changes, seconds := p.sums(c.Stats.State)
 	if changes == 0 {
