@@ -74,8 +74,8 @@ func (p *queues) again(c *item) (slots uint64, at time.Time) {
 	return slots, c.free(p.now)
 }
 
-// backlog is the cost of the ranked queries that wait. It is added up again when their
-// number has changed.
+// backlog is the cost of the ranked queries that wait. It is added up again in each slot, and
+// when their number has changed.
 func (p *queues) backlog() time.Duration {
 	t := &p.ranked
 	if p.summed == t.n {

@@ -71,6 +71,30 @@ func TestOnlyRankedQueriesChangeTheOrder(t *testing.T) {
 	refresh("after a slot", 5)
 }
 
+// When a query runs again depends on the queries that wait in its slot, not on as many of an earlier one.
+func TestForecastAfterRunning(t *testing.T) {
+	p := New(named("rr"), 10*time.Second)
+	for i, cost := range []time.Duration{time.Second, 200 * time.Second, time.Second} {
+		s := policy.Stats{Policy: "rr", Executions: 1, Last: 1 + uint64(i)}
+		s.Remember(policy.Sample{Elapsed: cost})
+		p.put(query(fmt.Sprint("q", i)), s)
+	}
+	p.slot = 4
+	for i, want := range []uint64{1 + 201/10, 1} { // the budgets that cover the cost of the others
+		s := p.Begin(began, Terms{Width: 1, Timeout: time.Hour})
+		x := s.Next(began)
+		if f, _ := p.Forecast(fmt.Sprint("q", i)); !f.Ran || f.Slots != want {
+			t.Errorf("the forecast of q%d, which runs, is %+v, want %d slots", i, f, want)
+		}
+		answer, _ := s.Finish(x, registry.Answer{Outcome: registry.Unchanged, Elapsed: time.Second}, false)
+		st := x.Stats()
+		st.Complete(p.policy, policy.Sample{Slot: p.slot, Elapsed: time.Second})
+		st.LastRun = policy.Run{Slot: p.slot, Outcome: answer.Outcome, Elapsed: time.Second}
+		s.Record(x, &Completion{Stats: &st, Checked: began, At: began})
+		p.End(began, "")
+	}
+}
+
 // BenchmarkForecastOfNew merges a registration into a plan of queries that have results,
 // and forecasts when the new query runs, as each registration does. It takes about 6 µs,
 // however many queries are ranked. When each registration ranked all queries again, it

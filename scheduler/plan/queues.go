@@ -32,7 +32,7 @@ type queues struct {
 	ordered    bool          // no ranked query has moved since ranker.rank
 	freshFirst bool          // refresh requests left nothing for new queries in the last slot
 	cost       time.Duration // of the ranked queries when they were added up
-	summed     int           // how many those were
+	summed     int           // how many those were, -1 if their cost is unknown
 }
 
 // settle puts a lifted query where it belongs in the current slot.

@@ -27,7 +27,7 @@ func (p *Planner) Begin(now time.Time, t Terms) *SlotBudget {
 
 // begin prepares the queries for the slot that begins.
 func (p *Planner) begin(slot uint64, now time.Time, lead time.Duration) {
-	p.slot, p.begun, p.lead = slot, now, lead
+	p.slot, p.begun, p.lead, p.summed = slot, now, lead, -1
 	p.Proofs().Watch(now)
 	p.Advance(now)
 	p.Proofs().Wake(now)

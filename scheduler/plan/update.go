@@ -173,7 +173,7 @@ func (p *Planner) SetPolicy(next policy.Policy, r Rule, budget time.Duration) {
 
 // scatter lifts all queries.
 func (p *Planner) scatter() {
-	p.asked, p.fresh, p.ranked, p.memory, p.roster = order{}, order{}, order{}, nil, roster{}
+	p.asked, p.fresh, p.ranked, p.memory, p.roster, p.summed = order{}, order{}, order{}, nil, roster{}, -1
 	p.slots, p.times = waiting()
 	for _, c := range p.order {
 		c.in, c.place, c.slot, c.waits = nil, 0, placed{}, placed{}
