@@ -23,6 +23,20 @@ func TestPairedTest(t *testing.T) {
 			t.Errorf("%v: %g, want %g", c.differences, got, c.want)
 		}
 	}
+	// Of more than 16, all count. The sum of 32 signs is as far from 0 as 8 with probability 0.2153.
+	var many []float64
+	for i := range 32 {
+		many = append(many, float64(1-2*(i%2)))
+	}
+	if p := pairedTest(many); p != 1 {
+		t.Errorf("differences that cancel out: %g, want 1", p)
+	}
+	for i := range 4 {
+		many[16+2*i+1] = 1
+	}
+	if p := pairedTest(many); math.Abs(p-0.2153) > 0.01 {
+		t.Errorf("differences of which the last do not cancel out: %g, want 0.2153", p)
+	}
 }
 
 // An arena that is read again simulates only what is missing, and writes the same files.
