@@ -39,8 +39,9 @@ import (
 // expected to find, and longer as far as d needs more than a third of the budget.
 //
 // The wait is a target, not a bound. A query is late after 1.1·d slots, live or not, or
-// 1.1 times the wait if that is longer; from then on ν is the mean worth of a second,
-// and twice as much for each 6 % that it waits longer. A query
+// 1.1 times the wait if that is longer; from then on waiting is worth ν·x⁴ or μ·x², whichever is
+// more, where μ is the mean worth of a second of the budget, and twice as much for each 6 % that the
+// query waits longer. A query
 // that takes a large part of the budget may be later still: it starts only if those
 // that are worth more leave room for it, or if it is first. A max_staleness is also a
 // deadline: the queries with the nearest deadlines go first, up to the cost that all
