@@ -293,6 +293,9 @@ func (l *labeller) bySequence(alike map[string][]int32) (func(a, b int32) int, e
 		if rows[where[a]] == 1 {
 			return cmp.Compare(l.hole[a], l.hole[b])
 		}
+		if rank == nil { // no nodes of such rows are alike
+			return 0
+		}
 		return cmp.Compare(rank[a], rank[b])
 	}, nil
 }

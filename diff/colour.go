@@ -26,6 +26,7 @@ const (
 )
 
 type colours struct {
+	marks  int // how many nodes of the component have got a colour that no other has
 	l      *labeller
 	colour []string
 	places bool                 // rows are distinguished by their tie group
@@ -181,7 +182,7 @@ func (c *colours) placesAround(v int32) (n int) {
 
 // settle puts the nodes of a component into their order and hashes it.
 func (c *colours) settle(k *component) error {
-	c.size, c.whole = map[string]int{}, map[int32]string{}
+	c.size, c.whole, c.marks = map[string]int{}, map[int32]string{}, 0
 	for _, v := range k.nodes {
 		c.size[c.colour[v]]++
 	}
@@ -200,7 +201,8 @@ func (c *colours) settle(k *component) error {
 				if c.colour[v] != x.colour || c.size[x.colour] == 1 || c.work <= 0 {
 					continue
 				}
-				c.recolour(v, sum([]byte("!"+x.colour)))
+				c.marks++
+				c.recolour(v, sum([]byte("!"+itoa(c.marks)+x.colour)))
 				if err := c.refine(c.near([]int32{v})); err != nil {
 					return err
 				}

@@ -35,8 +35,8 @@ func CompareUntil(stop func() error, old, new *Result) (*Delta, error) {
 	if err := compare(&p, old, new); err != nil || d.Empty() && d.sameVars() {
 		return nil, err
 	}
-	if new.approximate && !new.ordered && d.OldLen == d.NewLen && d.sameVars() {
-		if same, err := old.sameButLabels(&p, new); same || err != nil {
+	if !new.ordered && len(d.Removed) > 0 && d.OldLen == d.NewLen && d.sameVars() && d.haveBlanks() {
+		if same, err := sameButLabels(&p, old, new); same || err != nil {
 			return nil, err
 		}
 	}
@@ -51,15 +51,30 @@ func CompareUntil(stop func() error, old, new *Result) (*Delta, error) {
 	return d, nil
 }
 
-// sameButLabels reports whether an unordered result equals an approximate one once its blank nodes are labelled as they are
-// today: another version of this package, or a search that ended elsewhere, may have labelled them.
-func (r *Result) sameButLabels(p *stopper, new *Result) (bool, error) {
-	again := &Result{form: r.form, vars: r.vars, text: slices.Clone(r.text), rows: slices.Clone(r.rows)}
-	if err := again.relabel(Options{Stop: p.ask}); err != nil {
-		return false, err
+// haveBlanks reports whether all rows that differ have blank nodes.
+func (d *Delta) haveBlanks() bool {
+	for _, rows := range []Rows{d.Removed, d.Added} {
+		for _, row := range rows {
+			if len(blanksIn(row, d.Form.Graph())) == 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// sameButLabels reports whether two unordered results are equal once their blank nodes are labelled by colours alone. The labels
+// that they have may be of different versions of this package, or of searches that the budget ended in one of them only.
+func sameButLabels(p *stopper, old, new *Result) (bool, error) {
+	again := []*Result{nil, nil}
+	for i, r := range []*Result{old, new} {
+		again[i] = &Result{form: r.form, vars: r.vars, text: slices.Clone(r.text), rows: slices.Clone(r.rows)}
+		if err := again[i].relabel(Options{Stop: p.ask, BlankBudget: 1}); err != nil {
+			return false, err
+		}
 	}
 	d := &Delta{Form: new.form, Vars: new.vars, OldVars: new.vars}
-	err := d.compareBags(p, again, new)
+	err := d.compareBags(p, again[0], again[1])
 	return err == nil && d.Empty(), err
 }
 
