@@ -58,12 +58,28 @@ func (g *requestLimiter) remaining() time.Duration {
 	return g.gap - time.Since(g.last.ended)
 }
 
+// again waits until a request may be sent that follows the answer to another one of the same execution.
+func (g *requestLimiter) again(ctx context.Context) error {
+	g.end()
+	for d := g.remaining(); d > 0; d = g.remaining() {
+		if err := sleep(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end records that a request has ended.
+func (g *requestLimiter) end() {
+	g.last.mu.Lock()
+	defer g.last.mu.Unlock()
+	g.last.ended = time.Now()
+}
+
 // release ends a request. sent reports whether it was sent at all.
 func (g *requestLimiter) release(sent bool) {
 	if sent {
-		g.last.mu.Lock()
-		g.last.ended = time.Now()
-		g.last.mu.Unlock()
+		g.end()
 	}
 	<-g.places
 }

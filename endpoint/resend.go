@@ -35,7 +35,7 @@ type resendGuard struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	within  time.Duration
-	gap     time.Duration
+	gate    *requestLimiter
 	allowed func() bool // nil: always
 	rests   func() bool // the endpoint wants no requests now
 	trace   httptrace.ClientTrace
@@ -48,7 +48,7 @@ type resendGuard struct {
 
 // guardResend returns a guard for one execution. Call cancel at its end.
 func (c *Client) guardResend(parent context.Context) *resendGuard {
-	o := &resendGuard{within: c.resendWithin, gap: c.gate.gap, allowed: c.allowed, rests: c.health.rests}
+	o := &resendGuard{within: c.resendWithin, gate: c.gate, allowed: c.allowed, rests: c.health.rests}
 	o.ctx, o.cancel = context.WithCancelCause(parent)
 	o.trace.GetConn, o.trace.GotConn, o.trace.GotFirstResponseByte = o.look, o.connected, o.noteAnswer
 	o.ctx = httptrace.WithClientTrace(o.ctx, &o.trace)
@@ -94,7 +94,7 @@ func (o *resendGuard) connected(info httptrace.GotConnInfo) {
 		if again {
 			why = errNotResent
 		}
-		if again && silent > o.within || sleep(o.ctx, o.gap) != nil || o.rests() {
+		if again && silent > o.within || o.gate.again(o.ctx) != nil || o.rests() {
 			o.refuse(why, info)
 			return
 		}

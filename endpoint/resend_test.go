@@ -191,6 +191,11 @@ func TestFollowingRequestsArePolite(t *testing.T) {
 			requests, rests := 0, false
 			addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				if requests++; requests%2 == 0 {
+					c.gate.last.mu.Lock()
+					if c.gate.last.ended.Before(ended) {
+						t.Error("another execution would not have waited for the gap after the first answer")
+					}
+					c.gate.last.mu.Unlock()
 					if d := time.Since(ended); d < gap {
 						t.Errorf("the second request came %s after the answer to the first, want at least %s", d, gap)
 					}
