@@ -99,6 +99,9 @@ func asJSON(text string) string {
 	case "true", "false", "null", "0":
 		return text
 	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return text
+	}
 	return strconv.Quote(text)
 }
 

@@ -306,7 +306,7 @@ func (p *parser) path(x sparql.Path, b binding) predicate {
 // searches are the namespaces of predicates that need their arguments as constants, besides those of functions of an
 // engine.
 var searches = []string{
-	"<http://www.bigdata.com/rdf#", "<http://franz.com/ns/", "<http://wikiba.se/ontology#", "<https://www.mediawiki.org/",
+	"<http://www.bigdata.com/rdf#", "<http://franz.com/ns/", "<http://wikiba.se/ontology#", "<https://www.mediawiki.org/", "bd:",
 }
 
 func isSearch(term string) bool {

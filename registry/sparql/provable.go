@@ -19,7 +19,7 @@ var virtual = []string{
 }
 
 // virtualNames are the prefixes of such names that engines know without a declaration.
-var virtualNames = []string{"bds:", "bd:", "gas:", "fts:", "ql:", "text:", "spatial:", "luc:", "search:", "bif:", "sql:"}
+var virtualNames = []string{"bds:", "gas:", "fts:", "ql:", "text:", "spatial:", "luc:", "search:", "bif:", "sql:"}
 
 // Virtual reports whether an IRI or a name of a normal form is one of predicates, graphs and functions whose values
 // an endpoint computes.

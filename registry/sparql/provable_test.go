@@ -55,6 +55,7 @@ func TestUnprovable(t *testing.T) {
 		`SELECT ?s (COUNT(*) AS ?n) { ?s x:p ?o } GROUP BY ?s ORDER BY DESC(?n) ?s LIMIT 3`,
 		`SELECT (MAX(?o) AS ?m) { ?s x:p ?o } GROUP BY ?s ORDER BY (?s) LIMIT 3`, `CONSTRUCT { ?s x:r ?o } { ?s x:p ?o } ORDER BY ?s ?o LIMIT 3`,
 		`CONSTRUCT WHERE { ?s x:p ?o } ORDER BY ?s ?o LIMIT 3`,
+		`SELECT * { ?s x:p ?o SERVICE wikibase:label { bd:serviceParam wikibase:language "en" } }`,
 		`SELECT ?s { ?s x:p ?o { SELECT ?s { ?s x:q ?z } ORDER BY ?z } }`, `SELECT ?s { ?s x:p ?o } ORDER BY ?o ?s LIMIT 9`,
 	} {
 		if why := Unprovable(prefix+text, true); why != "" {

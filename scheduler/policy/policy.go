@@ -285,10 +285,7 @@ func (a Args) Number(name string) (float64, error) {
 func (a Args) decay() (float64, error) {
 	const most = 1e6
 	l, err := a.Number("lambda")
-	if err == nil && l > most {
-		return 0, fmt.Errorf("lambda=%s is more than %s", a["lambda"], FormatNumber(most))
-	}
-	return l, err
+	return min(l, most), err
 }
 
 // FormatNumber returns the shortest text of a number.
