@@ -154,7 +154,8 @@ func (r *EndpointRegistry) ApplyFile(endpoints []Endpoint, from func(endpoint, s
 		}
 	}
 	r.setFileSources(endpoints, from)
-	for _, e := range endpoints {
+	var failed []error
+	for _, e := range endpoints { // one that cannot be stored now keeps no other one back
 		e = e.WithDefaults()
 		_, err := r.editOrCreate(e.Name, func(c *Configured, found bool) error {
 			if !found || c.File.URL == "" {
@@ -165,10 +166,13 @@ func (r *EndpointRegistry) ApplyFile(endpoints []Endpoint, from func(endpoint, s
 			return CheckEndpoint(c.Endpoint, r.check)
 		})
 		if err != nil {
-			return fmt.Errorf("endpoint %s: %w", e.Name, err)
+			failed = append(failed, fmt.Errorf("endpoint %s: %w", e.Name, err))
+		}
+		if errors.Is(err, ErrReadOnly) { // nor could any other
+			break
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // setFileSources records what sets each setting of the file's endpoints.

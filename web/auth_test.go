@@ -239,6 +239,9 @@ func TestTokenInFileAndStore(t *testing.T) {
 	if all, err := g.Tokens(); err != nil || len(all) != 2 {
 		t.Errorf("%v %v", all, err)
 	}
+	if p, _ := ProblemOf(g.Revoke("boss")); p.Kind != "conflict" || !valid(boss) {
+		t.Errorf("the last admin token but a hidden one: %v", p)
+	}
 	if err := g.Revoke("ops"); err != nil {
 		t.Error(err)
 	}

@@ -257,6 +257,10 @@ func (g *TokenGate) Make(name string, role registry.Role, expires *time.Time) (r
 	return t, secret, nil
 }
 
+func lastToken() error {
+	return newProblem("conflict", "this is the last admin token that does not expire: make another one first, or no caller could")
+}
+
 // Revoke removes a token of the store. The last admin token that does not expire cannot be revoked:
 // otherwise no caller could create another one. The store sees to that, because nodes of a
 // cluster may revoke tokens at the same time. The tokens of a file are known to this node alone.
@@ -276,11 +280,15 @@ func (g *TokenGate) Revoke(name string) error {
 	case !named(stored, name):
 		return newProblem("conflict", "this token is in the configuration file: remove it there and send SIGHUP")
 	}
+	others := func(t registry.Token) bool { return t.Lasts() && (t.Name != name || t.FromFile) }
+	last := func(t registry.Token) bool { return t.Lasts() && t.Name == name && !t.FromFile }
+	if slices.ContainsFunc(all, last) && !slices.ContainsFunc(all, others) { // what the file hides does not count
+		return lastToken()
+	}
 	inFile := slices.ContainsFunc(all, func(t registry.Token) bool { return t.FromFile && t.Lasts() })
 	switch err := g.store.DeleteToken(name, !inFile); {
 	case errors.Is(err, registry.ErrLastToken):
-		return newProblem("conflict", "this is the last admin token that does not expire: make another one "+
-			"first, or no caller could")
+		return lastToken()
 	case err != nil:
 		return err
 	}

@@ -292,7 +292,7 @@ func (t *Target) total(query, why string) (string, error) {
 	return fmt.Sprintf("%s Rows now: %d", why, r.Len()), nil
 }
 
-// title is the name of a query, else what it watches, or the beginning of its text. Visitors see public names only.
+// title is the name of a query, else what it watches, or the beginning of its text. Visitors see public names only, and no text.
 func title(q *registry.Query, caller string, names watch.Namer) string {
 	name := q.NameFor(caller)
 	if caller == Visitors {
@@ -303,7 +303,9 @@ func title(q *registry.Query, caller string, names watch.Namer) string {
 		if !ok {
 			w = watch.Watch{Kind: watch.ByQuery, Text: q.Text}
 		}
-		name = w.Describe(names)
+		if name = w.Describe(names); caller == Visitors && w.Kind == watch.ByQuery { // who may not see its text
+			name = "the query " + q.ID
+		}
 	}
 	return watch.Line(name, 120)
 }

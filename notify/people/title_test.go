@@ -32,7 +32,7 @@ func TestNameIsPrivate(t *testing.T) {
 		return q, err
 	}
 	r.edit.Store(&both)
-	if page := r.form(*r.public.Load()); strings.Contains(page, "secret") || !strings.Contains(page, `name="email"`) {
+	if page := r.form(*r.public.Load()); strings.Contains(page, "SELECT") || strings.Contains(page, "secret") || !strings.Contains(page, `name="email"`) {
 		t.Error(page)
 	}
 	ask()

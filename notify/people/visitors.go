@@ -39,10 +39,10 @@ const (
 	askedFor = 24 * time.Hour
 	// stoppedFor is how long an address is not asked again about a query after its owner has stopped it, and refusedFor
 	// after a mail server has refused it, which may be wrong.
-	stoppedFor, refusedFor = 180 * 24 * time.Hour, 7 * 24 * time.Hour
-	// mostAsked bounds the addresses that are asked, and those that are not asked again. The limit of all requests admits
-	// fewer a day.
-	mostAsked = 10_000
+	stoppedFor, refusedFor = 180 * 24 * time.Hour, 24 * time.Hour
+	// mostAsked bounds the addresses that are asked, and those whose owners have stopped it. The limit of all requests admits
+	// fewer a day, at three nodes.
+	mostAsked = 30_000
 )
 
 // A Desk serves the form for visitors, and the links in their e-mails.
@@ -73,15 +73,16 @@ func (d *Desk) admit(client, address string, now time.Time) error {
 		wait = clientPause
 	case !d.all.AllowN(now, 1):
 		wait = allPause
-	case !d.addresses.Allow(owner(address), now):
-		wait = addressPause
+	case !d.addresses.Allow(owner(address), now): // it does not show that others have asked about the address
+		wait = clientPause
 	default:
 		return nil
 	}
 	return &registry.Problem{Kind: registry.KindRate, Detail: "there were several requests just now: try again later", RetryAfter: wait}
 }
 
-// count returns how many addresses get e-mail, how many are asked, and how many are not asked again. The caller holds mu.
+// count returns how many addresses get e-mail, how many are asked, and how many are not asked again as their owners have
+// stopped it. The caller holds mu.
 func (d *Desk) count() (told, asked, stopped int, err error) {
 	for s, err := range registry.EachSubscription(d.Manager.Engine.Subscriptions, Prefix) {
 		switch {
@@ -91,7 +92,9 @@ func (d *Desk) count() (told, asked, stopped int, err error) {
 			return told, asked, stopped, nil
 		case s.Caller != Visitors:
 		case isStopped(&s):
-			stopped++
+			if s.ExpiresAt != nil && s.ExpiresAt.Sub(s.CreatedAt) > askedFor+refusedFor {
+				stopped++
+			}
 		case s.State == registry.Pending:
 			asked++
 		default:
@@ -102,7 +105,7 @@ func (d *Desk) count() (told, asked, stopped int, err error) {
 }
 
 // isStopped reports whether a subscription only says that its address is not asked again. It does not have the address.
-func isStopped(s *registry.Subscription) bool { return s.To.Address == "" }
+func isStopped(s *registry.Subscription) bool { return s.To != nil && s.To.Address == "" }
 
 // stopUntil makes a subscription of it that says that its address is not asked again before a time.
 func stopUntil(s *registry.Subscription, until time.Time) {
@@ -246,7 +249,12 @@ func (d *Desk) find(id, secret string) (registry.Subscription, error) {
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
 		return s, err
 	}
-	if err != nil || s.Caller != Visitors || len(s.Secrets) == 0 || subtle.ConstantTimeCompare([]byte(s.Secrets[0].Key), []byte(secret)) == 0 {
+	if err != nil {
+		return s, oldLink()
+	}
+	if s.Caller != Visitors || len(s.Secrets) == 0 || subtle.ConstantTimeCompare([]byte(s.Secrets[0].Key), []byte(secret)) == 0 {
+		// It takes as long as for an address that is not known, for which a node of a cluster asks the others.
+		_, _ = d.Manager.Engine.Subscription(Prefix + rand.Text())
 		return s, oldLink()
 	}
 	return s, nil
@@ -261,6 +269,9 @@ func (d *Desk) confirm(of string) error {
 	s, err := d.Manager.Engine.Subscription(of)
 	if err != nil {
 		return err
+	}
+	if s.State != registry.Pending { // it is confirmed already
+		return nil
 	}
 	if _, err := d.query(s.Query); err != nil {
 		return err
@@ -290,17 +301,17 @@ func (d *Desk) confirm(of string) error {
 	return err
 }
 
-// stop ends a subscription, and remembers for a while that its address is not asked again.
-func (d *Desk) stop(of string) error {
+// stop ends a subscription, and remembers for a while that its address is not asked again, unless it remembers too many.
+func (d *Desk) stop(of string) (remembered bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, _, stopped, err := d.count()
 	if err != nil {
-		return err
+		return false, err
 	}
-	until := d.Manager.Target.opts.Now().UTC().Add(stoppedFor)
-	return d.Manager.Engine.Drop(of, func(s *registry.Subscription) {
-		if stopped < mostAsked {
+	until, remembered := d.Manager.Target.opts.Now().UTC().Add(stoppedFor), stopped < mostAsked
+	return remembered, d.Manager.Engine.Drop(of, func(s *registry.Subscription) {
+		if remembered {
 			stopUntil(s, until)
 		}
 	})
@@ -357,7 +368,7 @@ func (d *Desk) posted(r *http.Request) (deskPage, error) {
 	client := registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	err := d.subscribe(client, strings.TrimSpace(r.PostForm.Get("query")), strings.TrimSpace(r.PostForm.Get("email")))
 	return deskPage{Title: "Look into your mailbox", Text: "An e-mail with a link is on its way. Follow the link within a day, " +
-		"and you are told what changes."}, err
+		"and you are told what changes. If none comes, you may have stopped these e-mails: the link in the last one allows them again."}, err
 }
 
 // failed returns the page of an error: the form, if it can be sent again.
@@ -416,8 +427,12 @@ func (d *Desk) linked(r *http.Request, of, secret string) (deskPage, error) {
 		return deskPage{Title: "Thank you", Text: "You are told what changes in " + about + ". Each e-mail has a link that stops it."},
 			d.confirm(of)
 	case do != "show":
-		return deskPage{Title: "It is stopped", Text: "No more e-mail comes about " + about + ", also if somebody asks for it in the " +
-			"next half year. Your address is deleted here."}, d.stop(of)
+		remembered, err := d.stop(of)
+		also := ""
+		if remembered {
+			also = ", also if somebody asks for it in the next half year"
+		}
+		return deskPage{Title: "It is stopped", Text: "No more e-mail comes about " + about + also + ". Your address is deleted here."}, err
 	case s.State == registry.Pending:
 		_, err := d.query(s.Query)
 		return deskPage{Title: "Do you want these e-mails?", Text: "You are told what changes in " + about + ", until you stop it.",

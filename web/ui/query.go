@@ -369,9 +369,12 @@ func (v queryHandler) who(q *registry.Query, st registry.Status) (whoView, error
 			w.Cut = true
 			return w, err
 		}
+		if s.Way == registry.People && s.State == registry.Pending { // a visitor who has not confirmed
+			continue
+		}
 		seen++
 		switch {
-		case s.Query != q.ID, s.Way == registry.People && s.State == registry.Pending: // a visitor who has not confirmed
+		case s.Query != q.ID:
 		case !v.caller.Owns(s.Caller):
 			w.Rest++
 		case len(w.List) == followersShown:

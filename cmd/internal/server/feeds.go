@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"net/url"
@@ -48,18 +49,27 @@ func (s *Server) inWords() notify.Format {
 	return f
 }
 
-// title returns the first name that a holder gave to a query, else its id.
+// title returns what feeds call a query.
 func (s *Server) title(query string) string {
 	q, err := s.Store.Queries.Query(query)
 	if err != nil {
 		return query
+	}
+	return feedTitle(&q)
+}
+
+// feedTitle returns the first name that a holder gave to a query, else its id. Strangers may read the feed of a public query,
+// so its name is one that was made public, too.
+func feedTitle(q *registry.Query) string {
+	if q.Public() {
+		return cmp.Or(q.PublicName(), q.ID)
 	}
 	for _, h := range q.Holders {
 		if h.Name != "" {
 			return h.Name
 		}
 	}
-	return query
+	return q.ID
 }
 
 // named returns the URL whose host is in the ids of feeds. Readers may continue at another node of a

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // A callbackLog is a subscriber that confirms all requests.
@@ -100,6 +102,23 @@ func TestTopicsOfAnotherNode(t *testing.T) {
 	}
 	if text := fmt.Sprint(calls.asked); strings.Contains(text, "denied") {
 		t.Error(text)
+	}
+}
+
+// The feed of a public query does not show a name that another holder gave to it.
+func TestFeedTitles(t *testing.T) {
+	q := registry.Query{ID: "q_1", Holders: []registry.Holder{{Caller: "aaa", Name: "secret"}, {Caller: "ops", Name: "prices"}}}
+	for public, want := range map[int]string{-1: "secret", 1: "prices"} {
+		for i := range q.Holders {
+			q.Holders[i].Public, q.Holders[i].MayPublish = i == public, i == public
+		}
+		if got := feedTitle(&q); got != want {
+			t.Errorf("public %d: %q, want %q", public, got, want)
+		}
+	}
+	q.Holders[1] = registry.Holder{Caller: "ops", Public: true, MayPublish: true}
+	if got := feedTitle(&q); got != "q_1" {
+		t.Errorf("without a public name: %q", got)
 	}
 }
 
