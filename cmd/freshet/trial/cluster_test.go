@@ -62,9 +62,9 @@ func (e *countedEndpoint) set(n int) {
 
 // ServeHTTP implements http.Handler. The gap between two requests is never shorter here than
 // at the client, which counts it from when it has read the answer. A request whose client has given up
-// counts for nothing: this process notices that late if it stalls.
+// counts for nothing: this process notices that late, so an answer waits for it, and has ended before.
 func (e *countedEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	const takes, notices = 20 * time.Millisecond, 100 * time.Millisecond
+	const takes, soon, notices = 10 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond
 	_, _ = io.Copy(io.Discard, r.Body) // until then it is not noticed that the client has gone
 	began, own := time.Now(), new(countedRequest)
 	e.mu.Lock()
@@ -82,6 +82,8 @@ func (e *countedEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	wait(takes)
+	ended := time.Now()
+	wait(soon)
 	e.mu.Lock()
 	if len(own.met) > 0 || time.Since(began) > notices {
 		e.mu.Unlock()
@@ -90,7 +92,7 @@ func (e *countedEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	delete(e.busy, own)
 	if r.Context().Err() == nil {
-		own.answered, e.ended = true, time.Now()
+		own.answered, e.ended = true, ended
 		if gap := began.Sub(last); !last.IsZero() && gap < clusterGap {
 			e.t.Errorf("a request %v after the end of the last one", gap)
 		}
