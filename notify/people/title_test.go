@@ -32,7 +32,8 @@ func TestNameIsPrivate(t *testing.T) {
 		return q, err
 	}
 	r.edit.Store(&both)
-	if page := r.form(*r.public.Load()); strings.Contains(page, "SELECT") || strings.Contains(page, "secret") || !strings.Contains(page, `name="email"`) {
+	page := r.form(*r.public.Load())
+	if strings.Contains(page, "SELECT") || strings.Contains(page, "secret") || !strings.Contains(page, `name="email"`) {
 		t.Error(page)
 	}
 	ask()
