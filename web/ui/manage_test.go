@@ -582,6 +582,10 @@ func TestPersonWhoIsAsked(t *testing.T) {
 		To: &registry.Receiver{Kind: "email", Address: "you@example.org"}, State: registry.Pending, ExpiresAt: &until})
 	r.get("/deliveries").has("The owner of the address has not confirmed yet; the question is valid for 23"+thin+"h.",
 		"no lease ends today").lacks("callback has not", "lease ends in")
+	later := time.Now().Add(100*24*time.Hour + time.Hour)
+	r.follower(registry.Subscription{ID: "b", Way: registry.People, Caller: "(visitors)", Callback: "mailto:…",
+		To: &registry.Receiver{Kind: "email"}, State: registry.Pending, ExpiresAt: &later})
+	r.get("/deliveries").has("Its owner does not want to be asked again. That ends ")
 }
 
 func TestSettingsAndAbout(t *testing.T) {

@@ -53,6 +53,13 @@ func TestStrangerReadsPublicQuery(t *testing.T) {
 		at + "/difference?a=1&b=2&side=added&row=0&col=1"} {
 		r.get(path).status(200).has(long.Value)
 	}
+	for range cap(r.pages.builds) { // of those who have signed in
+		r.pages.builds <- struct{}{}
+	}
+	r.get(at).status(200)
+	for range cap(r.pages.builds) {
+		<-r.pages.builds
+	}
 	r.get(at + "/changes/9").status(404).has("There is no such change").lacks(inside[:6]...)
 	other := strings.Repeat("0", len(q.ID)-2)
 	for _, path := range []string{"", "?a=1&b=2", "/changes/1", "/result?b=1&row=0&col=0"} {

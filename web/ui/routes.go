@@ -152,6 +152,7 @@ func New(c Config) (*Server, error) {
 		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, halts.Now, c.Now),
 		profiles: &profileIndex{profiles: c.Profiles, now: c.Now}, streams: make(chan struct{}, mostStreams),
 		shares: shares{most: mostStreams / 2, n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
-		tries: make(chan struct{}, mostTries), done: make(chan struct{})}
+		strangers: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		tries:     make(chan struct{}, mostTries), done: make(chan struct{})}
 	return s, s.serveAll()
 }

@@ -366,6 +366,8 @@ func (v ruleHandler) create(s registry.RuleSettings) (r registry.ListedRule, err
 
 // createOnce is create, unless the caller has such a rule for the same receivers, which it returns with these.
 func (v ruleHandler) createOnce(s registry.RuleSettings) (r registry.ListedRule, old []registry.Receiver, err error) {
+	v.once.Lock() // a form may be sent twice at once
+	defer v.once.Unlock()
 	list, err := v.own()
 	if err != nil {
 		return r, nil, err

@@ -55,6 +55,8 @@ type Server struct {
 	streams   chan struct{}
 	shares    shares
 	builds    chan struct{} // limits concurrent page builds
+	strangers chan struct{} // the same for those without a token
+	once      sync.Mutex    // held while a rule is made that may exist
 	tries     chan struct{} // limits concurrent trial executions
 	done      chan struct{}
 }

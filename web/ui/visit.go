@@ -19,17 +19,21 @@ type visit struct {
 	caller registry.Caller
 	token  string // of the session, "" if the server requires none
 
-	streaming bool // the request is for the page's live stream
-	building  bool // the visit occupies one of the places of startBuild
+	streaming bool          // the request is for the page's live stream
+	building  chan struct{} // of which the visit occupies a place, see startBuild; nil if it does not
 }
 
 // startBuild waits until fewer than the maximum number of pages are being built, which
-// bounds the memory of concurrent requests. endBuild releases the place before the
-// page is sent.
+// bounds the memory of concurrent requests. Strangers have places of their own, so that they
+// keep no one else waiting. endBuild releases the place before the page is sent.
 func (v *visit) startBuild() error {
+	places := v.builds
+	if v.stranger() {
+		places = v.strangers
+	}
 	select {
-	case v.builds <- struct{}{}:
-		v.building = true
+	case places <- struct{}{}:
+		v.building = places
 		return nil
 	case <-v.r.Context().Done():
 		return v.r.Context().Err()
@@ -37,9 +41,9 @@ func (v *visit) startBuild() error {
 }
 
 func (v *visit) endBuild() {
-	if v.building {
-		v.building = false
-		<-v.builds
+	if v.building != nil {
+		<-v.building
+		v.building = nil
 	}
 }
 
