@@ -93,19 +93,38 @@ func Judge(r *Run) []string {
 	return j.wrong
 }
 
-// in returns the settings in force at a time. On a full disk a server begins with those that the store has, and one that fails while
-// it starts puts none in force.
+// in returns the settings in force at a time. On a full disk a server begins with those that the store has, and puts the new ones in
+// force once there is room. One that fails while it starts puts none in force.
 func (j *judge) in(at time.Duration) plan.Settings {
 	begin := time.Duration(0)
-	full := func(b time.Duration) bool {
-		return slices.ContainsFunc(j.Plan.Disk, func(f plan.DiskFault) bool { return f.Kind == plan.Full && f.Holds(b) })
-	}
 	for _, b := range j.begins {
-		if b <= at && !full(b) && !slices.Contains(j.failed, b) {
+		if b <= at && j.room(b) <= at && !slices.Contains(j.failed, b) {
 			begin = b
 		}
 	}
 	return j.Plan.In(begin)
+}
+
+// applies is how long after there is room on the disk a server may still have put none of its new settings in force.
+const applies = 5 * time.Second
+
+// room returns when settings are in force that a server begins with at a time.
+func (j *judge) room(begin time.Duration) time.Duration {
+	at := begin
+	for more := true; more; {
+		more = false
+		for _, f := range j.Plan.Disk {
+			if f.Kind == plan.Full && f.Until+applies > at && (f.Holds(at) || at > begin && f.From <= at && at < f.Until+applies) {
+				at, more = f.Until+applies, true
+			}
+		}
+	}
+	return at
+}
+
+// applying reports whether at a time new settings may be in force already, or not yet.
+func (j *judge) applying(at time.Duration) bool {
+	return slices.ContainsFunc(j.begins, func(b time.Duration) bool { return b <= at && at < j.room(b) })
 }
 
 func (j *judge) say(at time.Duration, format string, a ...any) {
@@ -235,10 +254,10 @@ func (j *judge) politeness() {
 				under++
 			}
 		}
-		if under > most {
+		if under > most && !j.applying(r.begin) {
 			j.say(r.begin, "%d requests at a time; allowed are %d", under, most)
 		}
-		if i > 0 && is.MinGap > 0 && r.begin-ended < is.MinGap-time.Millisecond {
+		if i > 0 && is.MinGap > 0 && r.begin-ended < is.MinGap-time.Millisecond && !j.applying(r.begin) {
 			j.say(r.begin, "a request begins %s after the end of the one before; min_gap is %s", r.begin-ended, is.MinGap)
 		}
 		if r.begin < quiet-time.Millisecond && r.begin > told+onTheWay &&

@@ -508,7 +508,12 @@ func TestSettingsOnAFullDisk(t *testing.T) {
 		t.Error(got)
 	}
 	r.Plan.Disk = []plan.DiskFault{{Window: plan.Window{From: 15 * time.Second, Until: 25 * time.Second}, Kind: plan.Full, Every: 1}}
-	if got := j.in(21 * time.Second).Policy; got != "rr" {
-		t.Error(got)
+	for at, want := range map[time.Duration]string{21 * time.Second: "rr", 25 * time.Second: "rr", 31 * time.Second: "ttl"} {
+		if got := j.in(at).Policy; got != want || j.applying(at) != (want == "rr") {
+			t.Errorf("at %s: %s, applying %v", at, got, j.applying(at))
+		}
+	}
+	if j.applying(19 * time.Second) {
+		t.Error("settings change before the start")
 	}
 }
