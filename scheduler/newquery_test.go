@@ -2,12 +2,14 @@ package scheduler_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
@@ -198,5 +200,42 @@ func (w *world) pause() {
 	e.Pause = &registry.Pause{By: "me", At: time.Now()}
 	if err := w.loop.Reconfigure(e); err != nil {
 		w.t.Error(err)
+	}
+}
+
+// A new query that is cut once gets its result, though its policy puts it behind all others: it begins a slot.
+func TestNewQueryThatWasCut(t *testing.T) {
+	for _, name := range []string{"ljf", "dj", "cr", "hybrid", "sjf", "rr"} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				n := 0
+				w := newWorld(t, endpoint("never", time.Second, name), func(q *registry.Query, _ int) reply {
+					n++
+					takes := 150 * time.Millisecond
+					if q.ID == "q_new" {
+						takes = 700 * time.Millisecond
+						if n > 60 {
+							takes = 10 * time.Millisecond
+						}
+					}
+					return reply{takes, registry.Changed, schedulertest.Rows(t, fmt.Sprint(n))}
+				})
+				for i := range 6 {
+					w.register(fmt.Sprint(i))
+				}
+				w.run()
+				defer w.stop()
+				for range 8 {
+					w.tick()
+				}
+				w.register("new")
+				for range 12 {
+					w.tick()
+				}
+				if s := w.stats("q_new"); s.Executions == 0 {
+					t.Errorf("after 12 slots it was asked %d times: %+v", w.service.ran("q_new"), s.LastRun)
+				}
+			})
+		})
 	}
 }

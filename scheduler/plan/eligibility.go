@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -112,6 +114,26 @@ func (p *queues) placeRanked(c *item, v *placement) {
 		return
 	}
 	c.tier, v.list = TierRanked, &p.ranked
+	if c.Stats.Executions == 0 && !c.without {
+		c.without = true
+		p.without = append(p.without, c)
+	}
+}
+
+// firstWithout returns the ranked query without a result that was cut the least often, nil if there is none. Its place in the order
+// of a policy may be the last for ever, since nothing is known about it.
+func (p *queues) firstWithout() (first *item) {
+	p.without = slices.DeleteFunc(p.without, func(c *item) bool {
+		c.without = c.planned && c.Stats.Executions == 0
+		return !c.without
+	})
+	for _, c := range p.without {
+		if c.tier == TierRanked && c.in == &p.ranked && (first == nil || cmp.Or(cmp.Compare(c.Stats.NotBefore, first.Stats.NotBefore),
+			cmp.Compare(c.Query.ID, first.Query.ID)) < 0) {
+			first = c
+		}
+	}
+	return first
 }
 
 // boundary returns the next time at which a holder's interest begins or ends.

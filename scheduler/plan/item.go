@@ -39,6 +39,7 @@ type item struct {
 	plain    bool         // only its statistics decide when it may run
 	ran      bool         // started in the current slot
 	short    bool         // cut in the current slot with a limit below the whole budget
+	without  bool         // it was cut before it had a result, and is in queues.without
 	single   bool         // its holders want it to be asked alone
 	known    bool         // the membership was looked for
 	audit    bool         // it is asked although it is proved

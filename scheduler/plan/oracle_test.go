@@ -188,9 +188,24 @@ func (n *naive) slot(slot uint64, play func(id string) (time.Duration, registry.
 	return starts
 }
 
-// heads returns the first query of the order, and the first that is not a refresh
-// request.
+// heads returns the first query of the order, the first that is not a refresh request, and the
+// first that was cut before it had a result.
 func heads(ranked []*plain) []string {
+	out := firstTwo(ranked)
+	var without *plain
+	for _, q := range ranked {
+		if !q.wanted() && len(q.times) == 0 && (without == nil ||
+			cmp.Or(cmp.Compare(q.notBefore, without.notBefore), cmp.Compare(q.id, without.id)) < 0) {
+			without = q
+		}
+	}
+	if without != nil && !slices.Contains(out, without.id) {
+		out = append(out, without.id)
+	}
+	return out
+}
+
+func firstTwo(ranked []*plain) []string {
 	var out []string
 	if len(ranked) > 0 {
 		out = append(out, ranked[0].id)

@@ -29,6 +29,7 @@ type queues struct {
 	now        time.Time
 	looked     time.Time     // when Advance last looked at times
 	lead       time.Duration // between grid times, 0 = no grid
+	without    []*item       // ranked queries that were cut before they had a result, and some that have one by now
 	ordered    bool          // no ranked query has moved since ranker.rank
 	freshFirst bool          // refresh requests left nothing for new queries in the last slot
 	cost       time.Duration // of the ranked queries when they were added up

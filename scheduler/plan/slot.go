@@ -46,6 +46,9 @@ func (p *Planner) begin(slot uint64, now time.Time, lead time.Duration) {
 			}
 		}
 	}
+	if c := p.firstWithout(); c != nil && !slices.Contains(p.heads, c) {
+		p.heads = append(p.heads, c)
+	}
 }
 
 // An Ending is what a slot leaves behind.
