@@ -207,6 +207,45 @@ func waitAfterProof(t *testing.T, restarts bool) {
 	want(1170, 2, 0)
 }
 
+// A clock that is set back while the server is stopped holds nothing up, whether the rule is looked at before the next answer or
+// after it.
+func TestRestartAfterClockWasSetBack(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		t.Run(fmt.Sprint("answered ", answered), func(t *testing.T) {
+			r, machine := newClockRig(t)
+			q := r.log.Add("q", diff.Select, false)
+			machine.Pass(time.Minute)
+			r.record(q, "a=20")
+			r.create(registry.RuleSettings{Name: "late", Query: q, When: "?value > 10", For: registry.Duration(90 * time.Second)})
+			until(t, "it is pending", func() bool { return r.rule("late").Status == registry.RulePending })
+			r.stop()
+			r.ahead = -time.Hour
+			machine.Set(time.Until(begin) + time.Minute - time.Hour)
+			if !answered {
+				asked := r.asked.Load()
+				r.start()
+				r.waker.Wake(q)
+				until(t, "a look", func() bool { return r.asked.Load() > asked })
+			}
+			for i := range 3 {
+				machine.Pass(time.Minute)
+				r.record(q, "a=20")
+				if i == 0 && answered {
+					r.start()
+				}
+				if i == 1 { // which cannot change anything, and is not examined
+					continue
+				}
+				at := time.Unix(1_790_000_000+60*int64(r.tick), 0).Add(r.ahead)
+				until(t, "the answer is examined", func() bool { return r.rule("late").State.CheckedAt.Equal(at) })
+			}
+			if got := r.rule("late").Status; got != registry.RuleFiring {
+				t.Errorf("after three minutes it is %s", got)
+			}
+		})
+	}
+}
+
 // While the server does not go by the clock of the machine yet, Alertmanager may: what has ended has ended by both clocks, and
 // what fires goes on by both.
 func TestAlertmanagerWhenTheClockIsSet(t *testing.T) {

@@ -208,11 +208,17 @@ func (s *step) follow(x *entry, log *reading) (more bool, err error) {
 				checked = until
 			}
 		}
-		back := checked.Before(state.CheckedAt)      // the clock was set back, unless that is the end of a proof
-		if back && x.lastAnswer == (answerTimes{}) { // an earlier process, or another node, has evaluated the last one
+		if x.lastAnswer == (answerTimes{}) { // an earlier process, or another node, has evaluated the last one
 			x.lastAnswer.confirmed = log.status.CheckedAt
 		}
-		if at.Seq == 0 || next.IsZero() || next.After(checked) && !back || back && log.status.CheckedAt.Equal(x.lastAnswer.confirmed) {
+		// Either the clock was set back, or a proof has ended. Then the answer is the one that was evaluated, and has no
+		// time of another clock.
+		back := checked.Before(state.CheckedAt)
+		now, ended := s.opts.Now(), log.status.CheckedAt.Equal(x.lastAnswer.confirmed)
+		if ended && state.CheckedAt.After(now) && !log.status.CheckedAt.After(now) {
+			ended = false
+		}
+		if at.Seq == 0 || next.IsZero() || next.After(checked) && !back || back && ended {
 			return false, nil
 		}
 		s.draft(x).confirmed = log.status.CheckedAt
