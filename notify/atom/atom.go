@@ -91,7 +91,7 @@ func (s *Source) Query(q *registry.Query, w *watch.Watch, names watch.Namer, par
 	}
 	if w != nil {
 		f.path, f.id, f.topic = "/v1/watches/"+url.PathEscape(q.ID)+"/changes.atom", "freshet/"+q.ID+"/watch", false
-		if w.Kind != watch.ByQuery || !q.Public() { // strangers may not see the text of a query
+		if w.Kind != watch.ByQuery || !(registry.Caller{}).MayRead(q) { // strangers may not see the text of a query
 			f.title = "Changes of " + w.Describe(names)
 		}
 		f.words = func(c *registry.Change) watch.Words { return watch.InWords(c.Delta, w, names).By(c.Edits) }

@@ -61,7 +61,7 @@ func (s *Server) title(query string) string {
 // feedTitle returns the first name that a holder gave to a query, else its id. Strangers may read the feed of a public query,
 // so its name is one that was made public, too.
 func feedTitle(q *registry.Query) string {
-	if q.Public() {
+	if (registry.Caller{}).MayRead(q) {
 		return cmp.Or(q.PublicName(), q.ID)
 	}
 	for _, h := range q.Holders {

@@ -98,7 +98,7 @@ func Judge(r *Run) []string {
 func (j *judge) in(at time.Duration) plan.Settings {
 	begin := time.Duration(0)
 	for _, b := range j.begins {
-		if b <= at && j.room(b) <= at && !slices.Contains(j.failed, b) {
+		if b <= at && inForce(j.Plan, b) <= at && !slices.Contains(j.failed, b) {
 			begin = b
 		}
 	}
@@ -108,12 +108,12 @@ func (j *judge) in(at time.Duration) plan.Settings {
 // applies is how long after there is room on the disk a server may still have put none of its new settings in force.
 const applies = 5 * time.Second
 
-// room returns when settings are in force that a server begins with at a time.
-func (j *judge) room(begin time.Duration) time.Duration {
+// inForce returns when settings are in force that a server begins with at a time.
+func inForce(p *plan.Plan, begin time.Duration) time.Duration {
 	at := begin
 	for more := true; more; {
 		more = false
-		for _, f := range j.Plan.Disk {
+		for _, f := range p.Disk {
 			if f.Kind == plan.Full && f.Until+applies > at && (f.Holds(at) || at > begin && f.From <= at && at < f.Until+applies) {
 				at, more = f.Until+applies, true
 			}
@@ -123,8 +123,8 @@ func (j *judge) room(begin time.Duration) time.Duration {
 }
 
 // applying reports whether at a time new settings may be in force already, or not yet.
-func (j *judge) applying(at time.Duration) bool {
-	return slices.ContainsFunc(j.begins, func(b time.Duration) bool { return b <= at && at < j.room(b) })
+func applying(j *judge, at time.Duration) bool {
+	return slices.ContainsFunc(j.begins, func(b time.Duration) bool { return b <= at && at < inForce(j.Plan, b) })
 }
 
 func (j *judge) say(at time.Duration, format string, a ...any) {
@@ -254,10 +254,10 @@ func (j *judge) politeness() {
 				under++
 			}
 		}
-		if under > most && !j.applying(r.begin) {
+		if under > most && !applying(j, r.begin) {
 			j.say(r.begin, "%d requests at a time; allowed are %d", under, most)
 		}
-		if i > 0 && is.MinGap > 0 && r.begin-ended < is.MinGap-time.Millisecond && !j.applying(r.begin) {
+		if i > 0 && is.MinGap > 0 && r.begin-ended < is.MinGap-time.Millisecond && !applying(j, r.begin) {
 			j.say(r.begin, "a request begins %s after the end of the one before; min_gap is %s", r.begin-ended, is.MinGap)
 		}
 		if r.begin < quiet-time.Millisecond && r.begin > told+onTheWay &&

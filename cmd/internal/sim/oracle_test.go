@@ -509,11 +509,11 @@ func TestSettingsOnAFullDisk(t *testing.T) {
 	}
 	r.Plan.Disk = []plan.DiskFault{{Window: plan.Window{From: 15 * time.Second, Until: 25 * time.Second}, Kind: plan.Full, Every: 1}}
 	for at, want := range map[time.Duration]string{21 * time.Second: "rr", 25 * time.Second: "rr", 31 * time.Second: "ttl"} {
-		if got := j.in(at).Policy; got != want || j.applying(at) != (want == "rr") {
-			t.Errorf("at %s: %s, applying %v", at, got, j.applying(at))
+		if got := j.in(at).Policy; got != want || applying(j, at) != (want == "rr") {
+			t.Errorf("at %s: %s, applying %v", at, got, applying(j, at))
 		}
 	}
-	if j.applying(19 * time.Second) {
+	if applying(j, 19*time.Second) {
 		t.Error("settings change before the start")
 	}
 }
