@@ -13,8 +13,9 @@ import (
 // one component at a time: nodes are connected that share a row. The hashes of each node's
 // neighbours are mixed into its own until no more nodes are told apart. Of nodes that remain
 // alike, one gets another colour, and so on, until each node of the component has its own or the
-// component's work is spent. A label is the hash of the component and the node's place in it, so a
-// change elsewhere does not affect it, and equal components are interchangeable. The labels are
+// component's work is spent. A label is the hash of the component and the node's place in it. So a
+// change elsewhere does not affect it as long as the work suffices and the budget is spent again, and
+// equal components are interchangeable. The labels are
 // canonical if nodes that remain alike are interchangeable, as in trees, chains, cycles and nearly
 // all graphs; because this is not certain, the result is Approximate.
 
@@ -26,12 +27,12 @@ const (
 )
 
 type colours struct {
-	marks  int // how many nodes of the component have got a colour that no other has
 	l      *labeller
 	colour []string
 	places bool                 // rows are distinguished by their tie group
 	before func(a, b int32) int // which of two nodes that are alike goes first; nil: any
 	work   int                  // that is left for the component
+	marks  int                  // how many of its nodes have got a colour that no other has
 	size   map[string]int       // colour → the component's nodes that have it
 	whole  map[int32]string     // wide rows with their current colours
 }

@@ -50,7 +50,7 @@ func bouncing(t *testing.T) (r *rig, b *notifytest.Mailbox, ask func() []registr
 	}
 }
 
-// An address that does not exist is asked once a week, and not kept.
+// An address that does not exist is asked once a day, and not kept.
 func TestNoSuchAddress(t *testing.T) {
 	r, b, ask := bouncing(t)
 	var tries atomic.Int32
