@@ -67,7 +67,7 @@ func TestNoSuchAddress(t *testing.T) {
 	if n := tries.Load(); n != 1 || strings.Contains(stored(), "vind") {
 		t.Errorf("%d attempts, %s", n, stored())
 	}
-	r.clock.Store(int64(8 * 24 * time.Hour))
+	r.clock.Store(int64(25 * time.Hour))
 	ask()
 	until(t, "the question again", func() bool { return tries.Load() == 2 })
 }
