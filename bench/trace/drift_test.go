@@ -2,6 +2,7 @@ package trace_test
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/freshet/freshet/bench/trace"
@@ -98,5 +99,40 @@ func TestRandomize(t *testing.T) {
 	}
 	if moved < 10 || len(seen) < 60 {
 		t.Errorf("%d changes moved, in %d revisions", moved, len(seen))
+	}
+}
+
+// A copy with other times has the same changes. The logarithms of the factors have the deviation that is asked for, the same
+// seed draws the same ones, and the trace itself stays as it is.
+func TestVary(t *testing.T) {
+	plain, err := trace.Generate(t.Context(), tracetest.Small(200, 120), 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := plain.Sum()
+	const deviation = 0.5
+	varied := plain.Vary(3, deviation)
+	if plain.Sum() != before {
+		t.Error("the trace itself has changed")
+	}
+	if err := varied.Seal(); err != nil || varied.Changes() != plain.Changes() {
+		t.Fatalf("%d changes instead of %d, %v", varied.Changes(), plain.Changes(), err)
+	}
+	if a, b := plain.Vary(3, deviation).Sum(), plain.Vary(4, deviation).Sum(); a != varied.Sum() || b == a {
+		t.Error("equal seeds give different times, or different seeds equal ones")
+	}
+	n, sum, squares := 0.0, 0.0, 0.0
+	for rev, row := range plain.Times {
+		for q, ms := range row {
+			if ms < 40 { // rounding moves it
+				continue
+			}
+			x := math.Log(float64(varied.Times[rev][q]) / float64(ms))
+			n, sum, squares = n+1, sum+x, squares+x*x
+		}
+	}
+	mean := sum / n
+	if got := math.Sqrt(squares/n - mean*mean); n < 1000 || math.Abs(mean) > 0.05 || math.Abs(got-deviation) > 0.05 {
+		t.Errorf("of %g times the logarithm of the factor is %.3f ± %.3f, want 0 ± %g", n, mean, got, deviation)
 	}
 }

@@ -336,3 +336,53 @@ func TestLongJSONOutput(t *testing.T) {
 		}
 	}
 }
+
+// A recorded history takes part in several copies, each of which has rows and the budgets of the recording. What is written
+// already is not simulated again, and a seed that is no number is refused before anything runs.
+func TestArenaCopies(t *testing.T) {
+	dir := t.TempDir()
+	in, packed, out := filepath.Join(dir, "t.json"), filepath.Join(dir, "t.trace"), filepath.Join(dir, "arena")
+	if err := os.WriteFile(in, []byte(tinyTrace), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := runCLI(t, nil, "", "bench", "convert", in, packed); code != cli.ExitOK {
+		t.Fatal(stderr)
+	}
+	arena := func(args ...string) (int, string) {
+		code, _, stderr := runCLI(t, nil, "", append([]string{"bench", "arena", "--seeds", "", "--rule", "strict", "--policy", "rr",
+			"--out", out}, args...)...)
+		return code, stderr
+	}
+	for range 2 {
+		if code, stderr := arena("--trace", packed, "--copies", "2"); code != cli.ExitOK {
+			t.Fatal(stderr)
+		}
+		lines, err := os.ReadFile(filepath.Join(out, "arena.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, second := map[string]bool{}, 0
+		for _, line := range strings.Split(strings.TrimSpace(string(lines)), "\n") {
+			var r struct {
+				Trace, Policy string
+				Budget        int `json:"budget_ms"`
+			}
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatal(err)
+			}
+			rows[fmt.Sprint(r)] = true
+			if r.Trace == packed+", copy 2" {
+				second++
+			}
+		}
+		// Budgets of a 40th of 30 ms and its multiples: 1, 2, 3, 6, 12 and 18 ms.
+		if len(rows) != 24 || second != 12 {
+			t.Errorf("%d rows, %d of the second copy: %v", len(rows), second, rows)
+		}
+	}
+	for _, args := range [][]string{{"--copies", "2"}, {"--trace", packed, "--copies", "-1"}, {"--seeds", "one"}} {
+		if code, stderr := arena(args...); code != cli.ExitUsage {
+			t.Errorf("%v: code %d, %s", args, code, stderr)
+		}
+	}
+}
