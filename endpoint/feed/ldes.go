@@ -291,7 +291,8 @@ func (w *walk) page(ctx context.Context, at string) error {
 // read reads the text of a page.
 func (w *walk) read(p *page, at string, text []byte, header http.Header) error {
 	digest := max(xxh3.Hash(text), 1)
-	if p.ETag = header.Get("ETag"); p.Digest == digest {
+	if p.Digest == digest {
+		p.ETag = header.Get("ETag")
 		return nil
 	}
 	format := formats.Turtle
@@ -303,21 +304,22 @@ func (w *walk) read(p *page, at string, text []byte, header http.Header) error {
 		return fmt.Errorf("%s: %w", at, err)
 	}
 	g := newGraph(list)
-	b := feed.Batch{}
-	if p.Immutable {
-		b.Gap = fmt.Sprintf("the page %s has changed although it is immutable", at)
-	}
-	p.Digest = digest
-	p.Immutable = strings.Contains(header.Get("Cache-Control"), "immutable") || g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
-	w.About.learn(g)
-	w.Short = w.First && (w.Short || len(g.objects("", ldesSpace+"retentionPolicy>")) > 0)
-	b.Events = w.members(g, p)
 	if err := w.link(g, at); err != nil {
 		return err
 	}
 	if len(w.Pages) > mostPages {
 		return fmt.Errorf("the stream has more than %d pages, which is too many to follow: set url to a part of it", mostPages)
 	}
+	// From here on, the page counts as read.
+	b := feed.Batch{}
+	if p.Immutable {
+		b.Gap = fmt.Sprintf("the page %s has changed although it is immutable", at)
+	}
+	p.ETag, p.Digest = header.Get("ETag"), digest
+	p.Immutable = strings.Contains(header.Get("Cache-Control"), "immutable") || g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
+	w.About.learn(g)
+	w.Short = w.First && (w.Short || len(g.objects("", ldesSpace+"retentionPolicy>")) > 0)
+	b.Events = w.members(g, p)
 	return w.add(b)
 }
 
