@@ -243,7 +243,7 @@ func (p *Publication) After(c, last ChangesetID) ChangesetID {
 
 // A Changeset is what one changeset says.
 type Changeset struct {
-	registry.Hint          // its triples
+	registry.Hint          // its triples; one that it removes and adds is in there twice
 	Damaged       []string // files that are cut off; their complete lines count
 	cleared       []string // subjects of which all triples are removed
 	removed       int      // of the triples of the hint, the first ones
@@ -252,7 +252,12 @@ type Changeset struct {
 // Read reads a changeset. It returns nil if there are no files.
 func (p *Publication) Read(ctx context.Context, id ChangesetID, log *slog.Logger) (*Changeset, error) {
 	c, found := &Changeset{}, false
+	var removed, added registry.Hint
 	for _, part := range []string{"clear", "removed", "added", "reinserted"} {
+		h := &removed
+		if part == "added" || part == "reinserted" {
+			h = &added
+		}
 		for _, suffix := range []string{".nt.gz", ".nt"} {
 			f, err := p.open(ctx, id.path()+"."+part+suffix)
 			if errors.Is(err, fs.ErrNotExist) {
@@ -261,7 +266,7 @@ func (p *Publication) Read(ctx context.Context, id ChangesetID, log *slog.Logger
 			if err != nil {
 				return nil, err
 			}
-			err = touch(&c.Hint, f, suffix == ".nt.gz")
+			err = touch(h, f, suffix == ".nt.gz")
 			f.Close()
 			if err != nil && ctx.Err() != nil {
 				return nil, ctx.Err()
@@ -274,21 +279,23 @@ func (p *Publication) Read(ctx context.Context, id ChangesetID, log *slog.Logger
 			found = true
 			break
 		}
-		switch part {
-		case "clear":
-			for _, t := range c.Changed {
+		if part == "clear" {
+			for _, t := range removed.Changed {
 				c.cleared = append(c.cleared, t.Subject)
 			}
 			slices.Sort(c.cleared)
 			c.cleared = slices.Compact(c.cleared)
-		case "removed":
-			c.removed = len(c.Changed)
 		}
 	}
 	if !found {
 		return nil, nil
 	}
 	p.missing = 0
+	c.Skipped = removed.Skipped + added.Skipped
+	c.All = removed.All || added.All || len(removed.Changed)+len(added.Changed) > registry.MaxTouched
+	if !c.All {
+		c.Changed, c.removed = append(removed.Changed, added.Changed...), len(removed.Changed)
+	}
 	return c, nil
 }
 

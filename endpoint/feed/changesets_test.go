@@ -75,6 +75,38 @@ func TestChangesets(t *testing.T) {
 	}
 }
 
+// A triple that a changeset removes, or clears, and adds again is there afterwards. Where it was not there before, it is new.
+func TestTripleThatIsRemovedAndAdded(t *testing.T) {
+	for _, parts := range [][2]string{{"removed", "added"}, {"clear", "added"}, {"removed", "reinserted"}, {"clear", "reinserted"}} {
+		dir := t.TempDir()
+		for _, part := range parts {
+			f := filepath.Join(dir, "2026/01/02/03/000001."+part+".nt")
+			_ = os.MkdirAll(filepath.Dir(f), 0o755)
+			if err := os.WriteFile(f, []byte("<http://a> <http://p> <http://o> .\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, "lastPublishedFile.txt"), []byte("2026-01-02-03-000001"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b, err := caughtUp(t, Definition{Kind: Changesets, URL: dir}, "2026-01-02-03-000001")
+		if err != nil || len(b.Events) != 1 {
+			t.Fatalf("%v: %+v, %v", parts, b, err)
+		}
+		// What the rows of a result leave of a query: any subject can be added, and only <http://z> be removed.
+		of := func(subject string) []sparql.Pattern {
+			return []sparql.Pattern{{Subject: subject, Predicate: "<http://p>"}}
+		}
+		e := b.Events[0]
+		if got := e.ReachNarrowed(of(""), of("<http://z>")); got != Matched {
+			t.Errorf("%v: %d, want %d: %+v", parts, got, Matched, e)
+		}
+		if got := e.ReachNarrowed(of("<http://z>"), of("<http://a>")); got != Matched {
+			t.Errorf("%v: it is not removed: %d, %+v", parts, got, e)
+		}
+	}
+}
+
 // Changesets that are removed before they were read, and a publication that begins again, are gaps.
 func TestLostChangesets(t *testing.T) {
 	for name, c := range map[string]struct {
