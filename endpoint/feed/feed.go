@@ -144,7 +144,7 @@ func open(d feed.Definition, o Options) (feed.Source, error) {
 	case feed.RDFPatch:
 		return &patchLog{Definition: d, client: c, url: at, now: o.Now}, nil
 	case feed.Wikimedia:
-		return &wikimedia{Definition: d, client: c, pause: o.Pause, url: at, log: o.Logger}, nil
+		return &wikimedia{Definition: d, client: c, pause: o.Pause, url: at, log: o.Logger, leaps: map[string]leaps{}}, nil
 	}
 	return bad("kind", fmt.Errorf("%q is none of wikimedia, ldes, rdf-patch, changesets, deltas", d.Kind))
 }

@@ -19,9 +19,9 @@ import (
 // A wikimedia reads a stream of server-sent events with changes of a Wikibase.
 //
 // Its messages have numbers. Each connection begins with the last message that was read before: if that
-// comes again, nothing is missing. A hole in the numbers is read again a few times before it becomes a gap. A
-// stream that leaves out numbers again and again, as Kafka does for transactions, is trusted while a
-// connection lasts.
+// comes again, nothing is missing. A hole in the numbers is read again a few times before it becomes a gap. Some
+// streams leave out a number again and again, as Kafka does after each transaction. After a few such gaps, holes
+// that are as small are taken for that, as long as they go on and the process lasts.
 //
 // A server that ignores where a connection is to begin may leave out messages of a topic that is quiet afterwards. So
 // what it sends counts as told only once it shows that it obeys: a message that was read before comes again, or each
@@ -32,13 +32,16 @@ type wikimedia struct {
 	pause  time.Duration
 	url    string
 	log    *slog.Logger
-	told   bool // that it takes turns
+	told   bool             // that it takes turns
+	leaps  map[string]leaps // by topic
 }
 
 const (
 	silence    = 10 * time.Minute // after which a connection counts as dead, unless the definition says otherwise
 	rereadings = 6                // of a hole
-	sparse     = 3                // holes in a row that no reading filled
+	sparse     = 3                // holes in a row that no reading filled, after which others like them are expected
+	smallHole  = 2                // numbers that are left out in a hole that is expected
+	goesOn     = 2 * time.Hour    // between holes that are expected: a test message that is left out comes each hour
 	overlap    = 1000             // milliseconds before the last position, for streams that are continued by time
 )
 
@@ -55,9 +58,17 @@ func (m mark) key() string { return fmt.Sprintf("%s/%d", m.Topic, m.Partition) }
 // A seen is what was read of one topic.
 type seen struct {
 	Offset int64     `json:"offset"`
-	Time   time.Time `json:"time"`            // the latest
-	Holes  int       `json:"holes,omitempty"` // in a row that no reading filled
+	Time   time.Time `json:"time"` // the latest
 }
+
+// A leaps says which numbers a topic leaves out.
+type leaps struct {
+	holes int       // in a row that no reading filled
+	last  time.Time // when the message after the last hole was published
+}
+
+// usual reports whether a hole before a message is one of many.
+func (l leaps) usual(at time.Time) bool { return l.holes >= sparse && at.Sub(l.last) < goesOn }
 
 // A hole is where messages are missing: after the one with this number. It was read again a few times.
 type hole struct {
@@ -268,12 +279,7 @@ func (r *reading) add(m message) (again bool) {
 		r.batch.Duplicates++
 		return false
 	}
-	if h := r.holes[key]; verdict == filled && h.times > 0 && h.after == known.Offset {
-		known.Holes = 0
-	}
-	if verdict == missing && r.confirmed[key] {
-		known.Holes++
-	}
+	r.leap(key, place, verdict)
 	known.Offset, known.Time = place.Offset, later(known.Time, place.Time)
 	r.now.Seen[key], r.confirmed[key] = known, true
 	r.obeyed = r.obeyed || r.batch.Gap != "" || r.all()
@@ -290,6 +296,24 @@ func (r *reading) add(m message) (again bool) {
 	}
 	r.batch.Head = r.head(place)
 	return false
+}
+
+// leap notes what a message says about the numbers that its topic leaves out.
+func (r *reading) leap(key string, p feed.Place, v verdict) {
+	l := r.leaps[key]
+	switch h := r.holes[key]; {
+	case v == filled && h.times > 0 && h.after == r.now.Seen[key].Offset:
+		delete(r.leaps, key)
+		return
+	case v == missing && r.confirmed[key] && p.Time.Sub(l.last) >= goesOn:
+		l.holes = 1
+	case v == missing && r.confirmed[key]:
+		l.holes++
+	case v != expected:
+		return
+	}
+	l.last = p.Time
+	r.leaps[key] = l
 }
 
 // all reports whether each topic that was read before has gone on.
@@ -417,6 +441,7 @@ type verdict int
 
 const (
 	filled    verdict = iota // nothing is missing before it
+	expected                 // numbers are left out before it, as often
 	duplicate                // it was read before
 	rereadNow                // something is missing before it, and is read again
 	missing                  // something is missing before it for good
@@ -454,8 +479,10 @@ func (r *reading) judge(key string, p feed.Place) verdict {
 		return filled
 	case p.Offset != 0 && p.Offset <= s.Offset:
 		return gap("the numbers of %s begin again at %d", p.Topic, p.Offset)
-	case r.confirmed[key] && (p.Offset == 0 || s.Holes >= sparse):
+	case r.confirmed[key] && p.Offset == 0:
 		return filled
+	case r.confirmed[key] && p.Offset-s.Offset-1-r.unread(key) <= smallHole && r.leaps[key].usual(p.Time):
+		return expected
 	}
 	if h := r.holes[key]; h.after != s.Offset || h.times < rereadings {
 		if h.after != s.Offset {

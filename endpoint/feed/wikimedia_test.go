@@ -127,6 +127,24 @@ func lists(t *testing.T, list ...[]line) *server {
 // read follows a feed for one connection and returns what it delivers as one batch.
 func read(t *testing.T, d Definition, cursor string) (Batch, error) {
 	t.Helper()
+	return follows(t, open(t, d), cursor)
+}
+
+// follower returns must for a source that lasts.
+func follower(t *testing.T, d Definition) func(t *testing.T, cursor string) Batch {
+	source := open(t, d)
+	return func(t *testing.T, cursor string) Batch {
+		t.Helper()
+		b, err := follows(t, source, cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+}
+
+func open(t *testing.T, d Definition) Source {
+	t.Helper()
 	if d.Kind == "" {
 		d.Kind = Wikimedia
 	}
@@ -134,10 +152,14 @@ func read(t *testing.T, d Definition, cursor string) (Batch, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return source
+}
+
+func follows(t *testing.T, source Source, cursor string) (Batch, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patien)
 	defer cancel()
 	sum := Batch{Cursor: cursor}
-	err = source.Follow(ctx, cursor, func(b Batch) error {
+	err := source.Follow(ctx, cursor, func(b Batch) error {
 		sum.Events, sum.Cursor, sum.Head, sum.Duplicates = append(sum.Events, b.Events...), b.Cursor, b.Head, sum.Duplicates+b.Duplicates
 		if sum.More = b.More; b.Gap != "" {
 			sum.Gap = b.Gap
@@ -472,33 +494,73 @@ func TestHole(t *testing.T) {
 	}
 }
 
-// A stream that leaves out numbers is read once for each, until that is known.
-func TestSparseNumbers(t *testing.T) {
-	var all []line
-	for n := 1; n < 20; n += 2 {
-		all = append(all, added(n))
-	}
-	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+// A kept is a stream that has lost some of its messages for good.
+type kept struct {
+	*server
+	list []line
+}
+
+func keep(t *testing.T, list ...line) *kept {
+	k := &kept{list: list}
+	k.server = serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
 		var from []struct{ Offset int }
 		_ = json.Unmarshal([]byte(r.Header.Get("Last-Event-ID")), &from)
-		for _, l := range all {
+		for _, l := range k.list {
 			if len(from) == 0 || l.offset >= from[0].Offset {
 				l.write(w)
 			}
 		}
 	})
-	b := must(t, Definition{URL: s.URL}, "")
-	if wantOffsets(t, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19); len(s.requests) != 1+3*6 {
-		t.Errorf("%d connections", len(s.requests))
+	return k
+}
+
+// A stream that leaves out numbers is read once for each, until that is known.
+func TestSparseNumbers(t *testing.T) {
+	k := keep(t)
+	for n := 1; n < 20; n += 2 {
+		k.list = append(k.list, added(n))
 	}
-	all = append(all, added(21), added(23))
-	if b = must(t, Definition{URL: s.URL}, b.Cursor); b.Gap != "" || len(s.requests) != 2+3*6 {
-		t.Errorf("gap %q, %d connections", b.Gap, len(s.requests))
+	follow := follower(t, Definition{URL: k.URL})
+	b := follow(t, "")
+	if wantOffsets(t, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19); len(k.requests) != 1+3*6 {
+		t.Errorf("%d connections", len(k.requests))
+	}
+	k.list = append(k.list, added(21), added(23))
+	if b = follow(t, b.Cursor); b.Gap != "" || len(k.requests) != 2+3*6 {
+		t.Errorf("gap %q, %d connections", b.Gap, len(k.requests))
 	}
 	wantOffsets(t, b, 21, 23)
-	all = []line{added(31)}
-	if b = must(t, Definition{URL: s.URL}, b.Cursor); b.Gap == "" {
+	k.list = []line{added(31)}
+	if b = follow(t, b.Cursor); b.Gap == "" {
 		t.Error("a start at the newest message is no gap")
+	}
+}
+
+// Three messages that were lost some day do not hide others that are lost later.
+func TestHolesAfterOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		later   line
+		restart bool
+	}{
+		"after a restart": {added(14), true}, "many at once": {added(5000), false}, "hours later": {func() line {
+			l := added(14)
+			l.at += 3 * 60 * 60
+			return l
+		}(), false},
+	} {
+		k := keep(t, added(1), added(2), added(4), added(5), added(7), added(8), added(10), added(11), added(12))
+		d := Definition{URL: k.URL}
+		follow := follower(t, d)
+		b := follow(t, "")
+		if wantOffsets(t, b, 1, 2, 4, 5, 7, 8, 10, 11, 12); b.Gap == "" {
+			t.Errorf("%s: lost messages are no gap", name)
+		}
+		if k.list = append(k.list, c.later); c.restart {
+			follow = follower(t, d)
+		}
+		if b = follow(t, b.Cursor); len(b.Events) != 1 || !strings.Contains(b.Gap, "is missing") {
+			t.Errorf("%s: gap %q, %d events", name, b.Gap, len(b.Events))
+		}
 	}
 }
 
