@@ -64,9 +64,8 @@ type ldesCursor struct {
 	Things hashes `json:"things,omitempty"`
 	Parts  hashes `json:"parts,omitempty"`
 	// First means that the first walk has not ended: members older than Since are no events, none is if that is zero.
-	First  bool      `json:"first,omitempty"`
-	Short  bool      `json:"short,omitempty"` // in the first walk: the publisher removes members that are old
-	Oldest time.Time `json:"oldest,omitzero"` // of the members of the first walk
+	First bool      `json:"first,omitempty"`
+	Head  time.Time `json:"head,omitzero"` // when the last walk began that ended
 }
 
 // hashes are 64-bit numbers, packed: a cursor is written often.
@@ -90,6 +89,7 @@ type about struct {
 	Finalized      string `json:"finalized,omitempty"`
 	FinalizedValue string `json:"finalized_value,omitempty"`
 	Every          int    `json:"every,omitempty"` // seconds between requests for what may change
+	Short          bool   `json:"short,omitempty"` // members are removed when they are old
 }
 
 // learn takes over what a page says about the stream.
@@ -103,17 +103,21 @@ func (a *about) learn(g *graph) {
 	if n, err := strconv.Atoi(strings.TrimPrefix(first(g.objects("", ldesSpace+"pollingInterval>")), `"`)); err == nil && n > 0 {
 		a.Every = min(max(n, 5), longestEvery)
 	}
+	for _, policy := range g.objects("", ldesSpace+"retentionPolicy>") { // the last version of a thing tells what is to be known
+		a.Short = a.Short || !g.has(policy, rdfType, ldesSpace+"LatestVersionSubset>")
+	}
 }
 
 // known reports whether the stream was described, so that members are versions only if VersionOf says so.
 func (a *about) known() bool { return a.VersionOf != "" || a.Timestamp != "" }
 
 type page struct {
-	ETag      string   `json:"etag,omitempty"`
-	Digest    uint64   `json:"digest,omitempty"` // 0: not read yet
-	Immutable bool     `json:"immutable,omitempty"`
-	Gone      bool     `json:"gone,omitempty"`
-	Members   []uint64 `json:"members,omitempty"` // hashes
+	ETag      string    `json:"etag,omitempty"`
+	Digest    uint64    `json:"digest,omitempty"` // 0: not read yet
+	Immutable bool      `json:"immutable,omitempty"`
+	Gone      bool      `json:"gone,omitempty"`
+	Members   []uint64  `json:"members,omitempty"` // hashes
+	Oldest    time.Time `json:"oldest,omitzero"`   // of its members
 }
 
 func (l *ldes) Follow(ctx context.Context, cursor string, take func(feed.Batch) error) error {
@@ -147,7 +151,7 @@ type walk struct {
 	*ldes
 	ldesCursor
 	take func(feed.Batch) error
-	head time.Time     // when the last walk began
+	head time.Time     // when the last walk of this reading began
 	age  time.Duration // of the oldest answer of a walk
 	next string        // the immutable page that is looked at again
 
@@ -181,21 +185,75 @@ func (w *walk) all(ctx context.Context) error {
 			}
 		}
 	}
+	b := feed.Batch{}
+	if w.head.IsZero() && !w.First {
+		kept, err := w.keeps(ctx, seen)
+		if err != nil {
+			return cmp.Or(w.deliver(), err)
+		}
+		if !kept {
+			b.Gap = fmt.Sprintf("the stream was last read at %s, and it seems to have nothing from before that, because it keeps no older "+
+				"members", clock(w.Head))
+		}
+	}
 	w.next, w.lost = w.nextImmutable(), time.Time{}
 	if err := w.deliver(); err != nil {
 		return err
 	}
+	w.Head = asked.Add(-w.age)
+	w.head = w.Head
 	if w.First { // members that came during the walk are no events, or are told by the next one
-		b := feed.Batch{More: true, Partial: true}
-		if w.Short && !w.Since.IsZero() && w.Oldest.After(w.Since) {
+		b.More, b.Partial = true, true
+		if oldest := w.oldest(); w.About.Short && !w.Since.IsZero() && oldest.After(w.Since) {
 			b.Gap = fmt.Sprintf("since: the stream has nothing before %s, because it keeps no older members: set since to a later time, "+
-				"or leave it out", clock(w.Oldest))
+				"or leave it out", clock(oldest))
 		}
-		w.head, w.First, w.Short, w.Oldest = w.now().UTC(), false, false, time.Time{}
-		return w.hand(b)
+		w.head, w.First = w.now().UTC(), false
 	}
-	w.head = asked.Add(-w.age)
-	return w.hand(feed.Batch{})
+	return w.hand(b)
+}
+
+// keeps reports whether the stream keeps all members, or has a page with one from before the last walk: what came while
+// nothing was read has not become too old then.
+func (w *walk) keeps(ctx context.Context, seen map[string]bool) (bool, error) {
+	if !w.About.Short || w.Head.IsZero() {
+		return true, nil
+	}
+	early := func(p *page) bool { return !p.Gone && !p.Oldest.IsZero() && !p.Oldest.After(w.Head) }
+	var unseen []string // they are immutable
+	for at, p := range w.Pages {
+		switch {
+		case early(p) && seen[at]:
+			return true, nil
+		case early(p):
+			unseen = append(unseen, at)
+		}
+	}
+	slices.SortFunc(unseen, func(a, b string) int { // the first one is the last that is removed
+		return cmp.Or(w.Pages[b].Oldest.Compare(w.Pages[a].Oldest), strings.Compare(a, b))
+	})
+	for _, at := range unseen {
+		if err := sleep(ctx, betweenPages); err != nil {
+			return false, err
+		}
+		if err := w.page(ctx, at); err != nil {
+			return false, err
+		}
+		if early(w.Pages[at]) && w.client.age == 0 { // a cache may have it for longer
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// oldest returns the oldest time of a member.
+func (w *walk) oldest() (oldest time.Time) {
+	for _, p := range w.Pages {
+		if oldest.IsZero() || !p.Oldest.IsZero() && p.Oldest.Before(oldest) {
+			oldest = p.Oldest
+		}
+	}
+	return oldest
 }
 
 // nextImmutable returns the immutable page after the one that was looked at.
@@ -318,7 +376,6 @@ func (w *walk) read(p *page, at string, text []byte, header http.Header) error {
 	p.ETag, p.Digest = header.Get("ETag"), digest
 	p.Immutable = strings.Contains(header.Get("Cache-Control"), "immutable") || g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
 	w.About.learn(g)
-	w.Short = w.First && (w.Short || len(g.objects("", ldesSpace+"retentionPolicy>")) > 0)
 	b.Events = w.members(g, p)
 	return w.add(b)
 }
@@ -371,6 +428,7 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 		known += len(other.Members)
 	}
 	kept, before := []uint64{}, p.Members
+	p.Oldest = time.Time{}
 	w.end(g)
 	for _, m := range g.objects("", treeSpace+"member>") {
 		list := g.reach(m)
@@ -386,8 +444,8 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 		}
 		w.note(list, m, first(g.objects(m, w.About.VersionOf)))
 		at := parseTime(first(g.objects(m, w.About.Timestamp)))
-		if w.First && !at.IsZero() && (w.Oldest.IsZero() || at.Before(w.Oldest)) {
-			w.Oldest = at
+		if !at.IsZero() && (p.Oldest.IsZero() || at.Before(p.Oldest)) {
+			p.Oldest = at
 		}
 		if slices.Contains(before, hash) || w.First && (w.Since.IsZero() || !at.IsZero() && at.Before(w.Since)) {
 			continue

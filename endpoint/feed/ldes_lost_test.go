@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	. "github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/scheduler/proof"
 )
 
 // A page that cannot be read, or that leads to another server, does not count as read: once it is mended, its members are told.
@@ -32,5 +33,67 @@ func TestBadPageIsNotRead(t *testing.T) {
 		if b, err = caughtUp(t, d, b.Cursor); err != nil || strings.Join(texts(b), " ") != "m2" {
 			t.Errorf("%s, mended: members %v, %v", name, texts(b), err)
 		}
+	}
+}
+
+// Members that were published and became too old while nothing was read are missing. A member from before shows that none is.
+func TestRetentionPassedUnread(t *testing.T) {
+	const (
+		policy   = "</s> ldes:retentionPolicy [ a ldes:DurationAgoPolicy ] .\n"
+		versions = "</s> ldes:retentionPolicy [ a ldes:LatestVersionSubset ] .\n"
+		link     = "</s> tree:relation [ tree:node </full> ] .\n"
+		full     = "</full> ldes:immutable true .\n"
+	)
+	old := member(1, "")
+	for name, c := range map[string]struct {
+		before, after, full, afterFull string
+		gap                            bool
+	}{
+		"only later ones are left": {before: policy + old, after: policy, gap: true},
+		"none is left":             {before: policy + old, after: policy + "</s> a </x> .\n", gap: true},
+		"one from before is left":  {before: policy + old, after: policy + old},
+		"all are kept":             {before: old},
+		"the last versions are":    {before: versions + old},
+		"it is on a full page":     {before: policy + link, after: policy + link, full: full + old, afterFull: full + old},
+		"the full page is removed": {before: policy + link, after: policy + link, full: full + old, gap: true},
+	} {
+		p := &pages{gone: map[string]bool{}, text: map[string]string{"/s": c.before, "/full": c.full}}
+		d := Definition{Kind: LDES, URL: p.serve(t).URL + "/s", Every: registry.Duration(time.Millisecond)}
+		b, err := caughtUp(t, d, "")
+		if err != nil || b.Gap != "" {
+			t.Fatalf("%s: gap %q, %v", name, b.Gap, err)
+		}
+		for _, when := range []string{"at once", "when nothing is new"} {
+			if b, err = caughtUp(t, d, b.Cursor); err != nil || b.Gap != "" {
+				t.Errorf("%s: %s: gap %q, %v", name, when, b.Gap, err)
+			}
+		}
+		if p.text["/s"], p.text["/full"] = c.after, c.afterFull; c.afterFull == "" {
+			delete(p.text, "/full")
+		}
+		if name != "none is left" {
+			p.text["/s"] += strings.Replace(member(2, ""), "2020-01-01T00:00:00Z", time.Now().UTC().Format(time.RFC3339Nano), 1)
+		}
+		if b, err = caughtUp(t, d, b.Cursor); err != nil || c.gap != (b.Gap != "") || c.gap && !strings.Contains(b.Gap, "no older members") {
+			t.Errorf("%s: gap %q, %v", name, b.Gap, err)
+		}
+	}
+}
+
+// What is proved does not go over the time in which members became too old unread.
+func TestRetentionPassedUnreadProvesNothing(t *testing.T) {
+	const policy = "</s> ldes:retentionPolicy [ a ldes:DurationAgoPolicy ] .\n"
+	p := &pages{gone: map[string]bool{}, text: map[string]string{"/s": policy + member(1, "")}}
+	d := Definition{Kind: LDES, URL: p.serve(t).URL + "/s", Every: registry.Duration(time.Millisecond)}
+	var f proof.Feed
+	takeAll(t, d, &f, 2)
+	told := time.Now().UTC() // the position of the endpoint, with which a query is answered
+	p.text["/s"] = policy + strings.Replace(member(22, ""), "2020-01-01T00:00:00Z", time.Now().UTC().Format(time.RFC3339Nano), 1)
+	takeAll(t, d, &f, 2)
+	v := viewOf(f)
+	b := v.Told(Place{Time: told})
+	b.Answered = told
+	if touch := (proof.Touch{Feed: "wd", Reached: Place{Time: begin}}); f.Gaps != 1 || v.Holds(touch, b) {
+		t.Errorf("%d gaps, proved without what came unread: %+v", f.Gaps, v.Proof(touch, b, ""))
 	}
 }

@@ -305,7 +305,10 @@ func TestPartsOfVersions(t *testing.T) {
 		}
 	}
 	again, err := caughtUp(t, d, b.Cursor)
-	if err != nil || again.Cursor != b.Cursor {
+	if known := func(b Batch) string { // all but when it was read last
+		text, _, _ := strings.Cut(b.Cursor, `"head":`)
+		return text
+	}; err != nil || known(again) != known(b) {
 		t.Errorf("without news, the cursor is another one: %v\n%s\n%s", err, b.Cursor, again.Cursor)
 	}
 }
