@@ -115,7 +115,8 @@ type page struct {
 	ETag      string    `json:"etag,omitempty"`
 	Digest    uint64    `json:"digest,omitempty"` // 0: not read yet
 	Immutable bool      `json:"immutable,omitempty"`
-	Gone      bool      `json:"gone,omitempty"`
+	Gone      bool      `json:"gone,omitempty"`    // for good: nothing can come on it any more
+	Missing   bool      `json:"missing,omitempty"` // it counts as removed until it is back
 	Members   []uint64  `json:"members,omitempty"` // hashes
 	Oldest    time.Time `json:"oldest,omitzero"`   // of its members
 }
@@ -318,8 +319,12 @@ func (w *walk) page(ctx context.Context, at string) error {
 			w.age = max(w.age, age)
 		}
 	}(w.client.age)
-	full, missing := p.Immutable, gone(err) && at != w.url
-	if missing && !full && !forGood(err) {
+	missing := gone(err) && at != w.url
+	forever := p.Immutable || forGood(err) // an immutable page was read whole
+	if missing && p.Missing && !forever {
+		return nil
+	}
+	if missing && !forever {
 		if w.lost.IsZero() {
 			w.lost = time.Now()
 		}
@@ -328,7 +333,8 @@ func (w *walk) page(ctx context.Context, at string) error {
 		}
 	}
 	if missing { // retention
-		if *p = (page{Digest: 1, Gone: true}); !full {
+		told := p.Immutable || p.Missing
+		if *p = (page{Digest: 1, Gone: forever, Missing: !forever}); !told {
 			return w.add(feed.Batch{Gap: fmt.Sprintf("the page %s was removed before it was read to its end", at)})
 		}
 		return nil
@@ -373,7 +379,7 @@ func (w *walk) read(p *page, at string, text []byte, header http.Header) error {
 	if p.Immutable {
 		b.Gap = fmt.Sprintf("the page %s has changed although it is immutable", at)
 	}
-	p.ETag, p.Digest = header.Get("ETag"), digest
+	p.ETag, p.Digest, p.Missing = header.Get("ETag"), digest, false
 	p.Immutable = strings.Contains(header.Get("Cache-Control"), "immutable") || g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
 	w.About.learn(g)
 	b.Events = w.members(g, p)

@@ -151,10 +151,10 @@ func TestMissingPageIsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end, gap := errors.New("end"), ""
+	end, gap, cursor := errors.New("end"), "", b.Cursor
 	for began := time.Now(); !errors.Is(err, end) && time.Since(began) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
 		err = source.Follow(t.Context(), b.Cursor, func(b Batch) error {
-			gap = b.Gap
+			gap, cursor = b.Gap, b.Cursor
 			return end
 		})
 		if errors.Is(err, end) && time.Since(began) < 300*time.Millisecond {
@@ -163,6 +163,23 @@ func TestMissingPageIsBack(t *testing.T) {
 	}
 	if !strings.Contains(gap, "/b was removed before it was read to its end") {
 		t.Errorf("missing for long: gap %q, %v", gap, err)
+	}
+	if b, err = caughtUp(t, d, cursor); err != nil || b.Gap != "" || len(b.Events) > 0 {
+		t.Errorf("still missing: %v, gap %q, %v", texts(b), b.Gap, err)
+	}
+	p.text["/b"] = member(3, "")
+	if b, err = caughtUp(t, d, b.Cursor); err != nil || strings.Join(texts(b), " ") != "m3" || b.Gap != "" {
+		t.Errorf("back after long: %v, gap %q, %v", texts(b), b.Gap, err)
+	}
+	cursor = b.Cursor
+	for _, state := range []string{"gone for good", "and it stays so"} {
+		if p.gone["/b"] = true; state != "gone for good" {
+			delete(p.gone, "/b")
+		}
+		b, err = caughtUp(t, d, cursor)
+		if cursor = b.Cursor; err != nil || len(b.Events) > 0 || state == "gone for good" != (b.Gap != "") {
+			t.Errorf("%s: %v, gap %q, %v", state, texts(b), b.Gap, err)
+		}
 	}
 }
 
