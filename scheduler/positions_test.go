@@ -188,6 +188,44 @@ func TestPositionErrorsNameTheRemedy(t *testing.T) {
 	}
 }
 
+// Where events have the times at which they were read, an endpoint whose clock is ahead includes none that was read after the
+// request for its position. Times of publication are compared with its position as it tells it.
+func TestPositionOfAClockThatIsAhead(t *testing.T) {
+	for source, dated := range map[string]bool{"rdf-patch http://x/ ": false, "ldes http://x/ ": false, "wikimedia http://x/ ": true} {
+		bubble.Test(t, func(t *testing.T) {
+			const ahead = 40 * time.Second
+			w := positionWorld(t, func(q *registry.Query, n int) reply {
+				if q.ID == "position" {
+					return reply{time.Second, registry.Changed, literalRow(t, time.Now().Add(ahead).UTC().Format(time.RFC3339Nano), "dateTime")}
+				}
+				return reply{10 * time.Millisecond, registry.Changed, numberRow(t, 1)}
+			})
+			f, _, err := w.ledger.Feed("wd")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Source = source
+			if err := w.ledger.RecordFeed(scheduler.FeedBatch{Feed: "wd", State: f}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+			var sent, ran time.Time
+			for _, x := range w.service.executions() {
+				switch {
+				case x.query == "position" && x.end.After(x.start):
+					sent = x.start
+				case x.query == "q_a":
+					ran = sent
+				}
+			}
+			if got := w.stats("q_a").Before.Time; ran.IsZero() || got.IsZero() || got.After(ran) != dated {
+				t.Errorf("%s: the position is %v, and was asked for at %v", source, got, ran)
+			}
+			w.stop()
+		})
+	}
+}
+
 // Where slots are rare, an endpoint is believed once it has told its position often enough, and that is recorded.
 // A query whose answer came before the feed was heard runs after an event, too.
 func TestPositionsBetweenRareSlots(t *testing.T) {

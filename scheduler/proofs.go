@@ -124,6 +124,7 @@ func (r *runner) askPosition() (again bool) {
 	if !l.limiter.tryAcquire() { // a trial run uses it; without a position nothing is proved
 		return false
 	}
+	sent := l.clock.Now()
 	a := x.Execute(r.ctx, positionQuery(e, text), Memory{}, limit)
 	l.limiter.release()
 	if r.ctx.Err() != nil {
@@ -135,7 +136,7 @@ func (r *runner) askPosition() (again bool) {
 	r.budget.Spend(min(a.Elapsed, limit))
 	l.account.executed(now)
 	if executors == l.proofs.executors {
-		again = l.positioned(a, text, now) && a.Elapsed+r.gap <= limit/proof.Burst
+		again = l.positioned(a, text, sent, now) && a.Elapsed+r.gap <= limit/proof.Burst
 	}
 	r.before = l.proofs.before(l, now)
 	l.planner.Proofs().Positioned(now, r.before)
@@ -149,9 +150,9 @@ func positionQuery(e registry.Endpoint, text string) *registry.Query {
 	}
 }
 
-// positioned takes the answer to a position query, and reports whether the endpoint told its position and was not believed
-// yet. The caller holds the lock.
-func (l *loopData) positioned(a Answer, text string, now time.Time) (doubted bool) {
+// positioned takes the answer to a position query that was sent at a time, and reports whether the endpoint told its position
+// and was not believed yet. The caller holds the lock.
+func (l *loopData) positioned(a Answer, text string, sent, now time.Time) (doubted bool) {
 	s := &l.proofs
 	if s.query != text {
 		s.positions, s.query = proof.Positions{}, text
@@ -178,6 +179,10 @@ func (l *loopData) positioned(a Answer, text string, now time.Time) (doubted boo
 	was := l.planner.Proofs().Endpoint()
 	before := was
 	s.place = s.positions.Take(&was, p, now, time.Duration(l.set.endpoint.Lag))
+	// Where events have the times at which they were read, those are of this clock, and the endpoint's may be ahead.
+	if s.place.Time.After(sent) && !l.planner.Proofs().Dated() {
+		s.place.Time = sent.UTC()
+	}
 	if was.Back != before.Back || was.Rebuilt != before.Rebuilt {
 		l.planner.Proofs().Change(func(e *proof.Endpoint) { e.Back, e.Rebuilt = was.Back, was.Rebuilt })
 	}
@@ -279,13 +284,13 @@ func (p *pacer) followFeed(ctx context.Context, next time.Time) error {
 	if !polls {
 		return errors.Join(err, p.recordDoubts())
 	}
-	text := e.PositionQuery()
+	text, sent := e.PositionQuery(), p.clock.Now()
 	a, err := p.poller.runWithin(ctx, positionQuery(e, text), limit)
 	if err != nil { // such as: the next slot can pay for no more
 		p.log.Debug("the position was not asked for", "error", err)
 		return p.recordDoubts()
 	}
-	if b := p.polled(a, text, limit, executors, more); b.Proof != nil {
+	if b := p.polled(a, text, sent, limit, executors, more); b.Proof != nil {
 		if _, err := p.ledger.Record(e.Name, b); err != nil {
 			return err
 		}
@@ -309,7 +314,7 @@ func (p *pacer) recordDoubts() error {
 
 // polled takes the answer to a position query between two slots. Once the endpoint is believed, that is to be recorded,
 // because nothing is said to be proved before.
-func (p *pacer) polled(a Answer, text string, limit time.Duration, executors, more int) (b Batch) {
+func (p *pacer) polled(a Answer, text string, sent time.Time, limit time.Duration, executors, more int) (b Batch) {
 	p.mu.LockPlan()
 	defer p.mu.Unlock()
 	now, proofs := p.clock.Now(), p.planner.Proofs()
@@ -321,7 +326,7 @@ func (p *pacer) polled(a Answer, text string, limit time.Duration, executors, mo
 		p.proofs.asked, p.proofs.took = now, a.Elapsed
 		return b
 	}
-	doubted := p.positioned(a, text, now)
+	doubted := p.positioned(a, text, sent, now)
 	if doubted && proofs.Untrusted() && a.Elapsed+time.Duration(p.set.endpoint.MinGap) <= limit/proof.Burst {
 		p.proofs.more = (more + proof.Burst - 1) % proof.Burst
 	}

@@ -569,6 +569,9 @@ func (p Proofs) Assumed(now time.Time, lag time.Duration) feed.Before {
 // Sent reports whether the feed has no positions.
 func (p Proofs) Sent() bool { return p.view != nil && p.view.Sent() }
 
+// Dated is View.Dated, and true without a feed.
+func (p Proofs) Dated() bool { return p.view == nil || p.view.Dated() }
+
 // Exist reports whether the endpoint has a feed.
 func (p Proofs) Exist() bool { return p.view != nil }
 

@@ -125,6 +125,12 @@ func (v *View) future(b feed.Before) bool { return b.Answered.After(v.Now.Add(cl
 // Sent reports whether the feed has no positions, because its events are sent here.
 func (v *View) Sent() bool { return strings.HasPrefix(v.Feed.Source, string(feed.Deltas)+" ") }
 
+// Dated reports whether the events of the feed have times of publication, and not those at which they were read.
+func (v *View) Dated() bool {
+	kind, _, _ := strings.Cut(v.Feed.Source, " ")
+	return feed.Kind(kind).Dated()
+}
+
 // Refusal is why nothing is proved at the endpoint now, empty if something can be.
 func (v *View) Refusal() string {
 	f := &v.Feed
