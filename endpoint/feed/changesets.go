@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -167,7 +169,11 @@ type Publication struct {
 	dir     string // empty for a URL
 	base    string
 	client  client
+	pause   time.Duration
 	missing int // numbers in a row without files
+
+	newest string    // in a directory without lastPublishedFile.txt: the last changeset and its files
+	since  time.Time // when it was first seen like that
 }
 
 const mostCleared = 1000 // subjects of an event
@@ -177,6 +183,7 @@ const (
 	maxHours         = 72      // how far back after searches for the next changeset; what is older is a gap
 	maxMissing       = 3       // missing numbers in a row that end an hour
 	farNumbers       = 256     // how far in an hour that ends lost changesets are looked for
+	wholeAfter       = 5       // pauses without a change after which the files of a changeset count as all there
 )
 
 // OpenPublication opens a publication: a directory or an HTTP URL.
@@ -187,7 +194,7 @@ func OpenPublication(at string, o Options) (*Publication, error) {
 	if info, err := os.Stat(at); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("%s is neither a directory nor an http URL", at)
 	}
-	return &Publication{dir: at}, nil
+	return &Publication{dir: at, pause: cmp.Or(o.Pause, time.Second)}, nil
 }
 
 // open opens a file. The error wraps fs.ErrNotExist when it does not exist.
@@ -206,15 +213,11 @@ func (p *Publication) open(ctx context.Context, name string) (io.ReadCloser, err
 }
 
 // Last returns the newest published changeset. In a directory without
-// lastPublishedFile.txt that is the newest of the files.
+// lastPublishedFile.txt that is the newest of the files, once no more of them come.
 func (p *Publication) Last(ctx context.Context) (ChangesetID, error) {
 	f, err := p.open(ctx, "lastPublishedFile.txt")
 	if errors.Is(err, fs.ErrNotExist) && p.dir != "" {
-		all, err := local.Changesets(p.dir)
-		if err != nil || len(all) == 0 {
-			return ChangesetID{}, err
-		}
-		return ParseChangeset(strings.ReplaceAll(all[len(all)-1].Name, "/", "-"))
+		return p.lastWhole(ctx)
 	}
 	if err != nil {
 		return ChangesetID{}, err
@@ -225,6 +228,44 @@ func (p *Publication) Last(ctx context.Context) (ChangesetID, error) {
 		return ChangesetID{}, err
 	}
 	return ParseChangeset(string(b))
+}
+
+// lastWhole returns the newest changeset of a directory whose files are all there: they have stayed as they are for a while,
+// or another one came after it.
+func (p *Publication) lastWhole(ctx context.Context) (ChangesetID, error) {
+	for waited := ""; ; {
+		all, err := local.Changesets(p.dir)
+		if err != nil || len(all) == 0 {
+			return ChangesetID{}, err
+		}
+		last := all[len(all)-1]
+		if now := files(last); now != p.newest {
+			p.newest, p.since = now, time.Now()
+		}
+		wait := wholeAfter*p.pause - time.Since(p.since)
+		if waited != "" && last.Name > waited && len(all) > 1 {
+			last, wait = all[len(all)-2], 0
+		}
+		if wait <= 0 {
+			return ParseChangeset(strings.ReplaceAll(last.Name, "/", "-"))
+		}
+		waited = last.Name
+		if err := sleep(ctx, wait); err != nil {
+			return ChangesetID{}, err
+		}
+	}
+}
+
+// files describes a changeset by its files as they are.
+func files(c local.Changeset) string {
+	text := c.Name
+	for _, part := range slices.Sorted(maps.Keys(c.Files)) {
+		text += " " + c.Files[part]
+		if info, err := os.Stat(c.Files[part]); err == nil {
+			text += fmt.Sprint(" ", info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return text
 }
 
 // After returns the changeset to try when c does not exist: the next number while its

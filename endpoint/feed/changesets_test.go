@@ -1,6 +1,8 @@
 package feed_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -8,7 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/freshet/freshet/endpoint/feed"
+	"github.com/freshet/freshet/registry"
 	. "github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/registry/sparql"
 )
@@ -104,6 +109,55 @@ func TestTripleThatIsRemovedAndAdded(t *testing.T) {
 		if got := e.ReachNarrowed(of("<http://z>"), of("<http://a>")); got != Matched {
 			t.Errorf("%v: it is not removed: %d, %+v", parts, got, e)
 		}
+	}
+}
+
+// Without the file that names the last changeset, one is read when all of its files are there.
+func TestHalfOfAChangesetIsNotRead(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name string) {
+		f := filepath.Join(dir, "2026/01/02/03", name+".nt")
+		_ = os.MkdirAll(filepath.Dir(f), 0o755)
+		if err := os.WriteFile(f, []byte("<http://"+name+"> <http://p> <http://o> .\n"), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	source, err := feed.Open(Definition{Kind: Changesets, URL: dir, Every: registry.Duration(time.Millisecond)},
+		feed.Options{Pause: 150 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patien)
+	defer cancel()
+	put("000000.added")
+	var seen []string
+	end, polls := errors.New("end"), 0
+	err = source.Follow(ctx, "", func(b Batch) error {
+		for _, e := range b.Events {
+			seen = append(seen, e.Edit.Text)
+			for _, part := range [2]string{"removed", "added"} {
+				id := strings.TrimPrefix(e.Edit.Text, "changeset 2026-01-02-03-")
+				p := sparql.Pattern{Subject: "<http://" + id + "." + part + ">"}
+				if e.Reach([]sparql.Pattern{p}) != Matched {
+					t.Errorf("%s is read before its file %s is there", e.Edit.Text, part)
+				}
+			}
+		}
+		switch polls++; {
+		case len(seen) == 2:
+			return end
+		case polls == 1: // it begins after what was there
+			put("000001.removed")
+			time.AfterFunc(60*time.Millisecond, func() { put("000001.added") })
+		case len(seen) == 1 && len(b.Events) == 0 && b.Cursor == "2026-01-02-03-000002":
+			put("000002.removed")
+			put("000002.added")
+			time.AfterFunc(60*time.Millisecond, func() { put("000003.added") })
+		}
+		return nil
+	})
+	if !errors.Is(err, end) {
+		t.Errorf("read %v: %v", seen, err)
 	}
 }
 
