@@ -348,22 +348,30 @@ func (w *walk) page(ctx context.Context, at string) error {
 	if resp.StatusCode == 304 {
 		return nil
 	}
-	alone(len(text), func() { err = w.read(p, at, text, resp.Header) })
+	base := at
+	if resp.Request.Response != nil { // it was redirected
+		base = resp.Request.URL.String()
+	}
+	alone(len(text), func() { err = w.read(p, at, base, text, resp.Header) })
 	return err
 }
 
-// read reads the text of a page.
-func (w *walk) read(p *page, at string, text []byte, header http.Header) error {
-	digest := max(xxh3.Hash(text), 1)
+// read reads the text of a page, which has the address base if its own one leads there. Another page may be there the next
+// time, so that what base says of itself does not count.
+func (w *walk) read(p *page, at, base string, text []byte, header http.Header) error {
+	digest, etag, own := max(xxh3.Hash(text), 1), "", base == at
+	if own {
+		etag = header.Get("ETag")
+	}
 	if p.Digest == digest {
-		p.ETag = header.Get("ETag")
+		p.ETag = etag
 		return nil
 	}
 	format := formats.Turtle
 	if strings.HasPrefix(header.Get("Content-Type"), "application/n-triples") {
 		format = formats.NTriples
 	}
-	list, err := pageTriples(format, text, at)
+	list, err := pageTriples(format, text, base)
 	if err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
@@ -379,8 +387,9 @@ func (w *walk) read(p *page, at string, text []byte, header http.Header) error {
 	if p.Immutable {
 		b.Gap = fmt.Sprintf("the page %s has changed although it is immutable", at)
 	}
-	p.ETag, p.Digest, p.Missing = header.Get("ETag"), digest, false
-	p.Immutable = strings.Contains(header.Get("Cache-Control"), "immutable") || g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
+	p.ETag, p.Digest, p.Missing = etag, digest, false
+	p.Immutable = own && (strings.Contains(header.Get("Cache-Control"), "immutable") ||
+		g.has("<"+at+">", ldesSpace+"immutable>", `"true`))
 	w.About.learn(g)
 	b.Events = w.members(g, p)
 	return w.add(b)

@@ -1,12 +1,15 @@
 package feed_test
 
 import (
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/registry"
 	. "github.com/freshet/freshet/registry/feed"
+	"github.com/freshet/freshet/registry/sparql"
 	"github.com/freshet/freshet/scheduler/proof"
 )
 
@@ -95,5 +98,36 @@ func TestRetentionPassedUnreadProvesNothing(t *testing.T) {
 	b.Answered = told
 	if touch := (proof.Touch{Feed: "wd", Reached: Place{Time: begin}}); f.Gaps != 1 || v.Holds(touch, b) {
 		t.Errorf("%d gaps, proved without what came unread: %+v", f.Gaps, v.Proof(touch, b, ""))
+	}
+}
+
+// An address that leads to another one means what is there: relative IRIs belong to that, and another page may be there later.
+func TestRedirectedPage(t *testing.T) {
+	to, page := "/data/7", map[string]string{"/data/7": "<m1>", "/data/8": "<m2>"}
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/s" {
+			http.Redirect(w, r, to, http.StatusFound)
+			return
+		}
+		if w.Header().Set("ETag", `"1"`); r.Header.Get("If-None-Match") == `"1"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		w.Header().Set("Content-Type", "text/turtle")
+		w.Header().Set("Cache-Control", "immutable")
+		m := page[r.URL.Path]
+		fmt.Fprintf(w, `<http://x/c> <https://w3id.org/ldes#timestampPath> <http://x/at> ; <https://w3id.org/tree#member> %s . %s <http://x/p> 1 .
+<> <https://w3id.org/ldes#immutable> true .`, m, m)
+	})
+	d := Definition{Kind: LDES, URL: s.URL + "/s", Every: registry.Duration(time.Millisecond)}
+	b, err := caughtUp(t, d, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to = "/data/8"
+	b, err = caughtUp(t, d, b.Cursor)
+	p := []sparql.Pattern{{Subject: "<" + s.URL + "/data/m2>", Predicate: "<http://x/p>"}}
+	if err != nil || b.Gap != "" || len(b.Events) != 1 || b.Events[0].Reach(p) != Matched {
+		t.Errorf("gap %q, %+v, %v", b.Gap, b.Events, err)
 	}
 }
