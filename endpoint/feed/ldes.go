@@ -44,7 +44,7 @@ const (
 	lostFor      = 300 // pauses after which a page that is missing counts as removed: five minutes
 	mostPages    = 10_000
 	mostTogether = 5000   // events of a batch
-	mostEnded    = 1000   // transactions
+	mostEnded    = 1000   // transactions that are remembered
 	mostMembers  = 20_000 // that are remembered; all members of a page count again if it changes after that
 	mostThings   = 20_000 // that are remembered, and as many parts; an event may touch all the others
 )
@@ -442,9 +442,12 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 	for _, other := range w.Pages {
 		known += len(other.Members)
 	}
-	kept, before := []uint64{}, p.Members
+	kept, before := []uint64{}, map[uint64]bool{}
+	for _, hash := range p.Members {
+		before[hash] = true
+	}
 	p.Oldest = time.Time{}
-	w.end(g)
+	ended := w.end(g)
 	for _, m := range g.objects("", treeSpace+"member>") {
 		list := g.reach(m)
 		var text bytes.Buffer
@@ -452,7 +455,7 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 			text.WriteString(t.Subject + " " + t.Predicate + " " + t.Object + "\n")
 		}
 		hash := xxh3.Hash(text.Bytes())
-		if id := first(g.objects(m, w.About.Transaction)); id != "" && !slices.Contains(w.Ended, id) {
+		if id := first(g.objects(m, w.About.Transaction)); id != "" && !ended[id] && !before[hash] {
 			p.Digest, p.ETag, p.Immutable = 0, "", false // it counts once more when the transaction has ended
 		} else if known < mostMembers && !p.Immutable {
 			kept = append(kept, hash)
@@ -462,7 +465,7 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 		if !at.IsZero() && (p.Oldest.IsZero() || at.Before(p.Oldest)) {
 			p.Oldest = at
 		}
-		if slices.Contains(before, hash) || w.First && (w.Since.IsZero() || !at.IsZero() && at.Before(w.Since)) {
+		if before[hash] || w.First && (w.Since.IsZero() || !at.IsZero() && at.Before(w.Since)) {
 			continue
 		}
 		entity := first(g.objects(m, w.About.VersionOf))
@@ -504,19 +507,25 @@ func (w *walk) apart(subject string) bool {
 	return w.things[h] && !w.parts[h] && len(w.parts) <= mostThings
 }
 
-// end notes the transactions that end on a page.
-func (w *walk) end(g *graph) {
+// end notes the last transactions that end on a page. It returns all that have ended, as far as is known.
+func (w *walk) end(g *graph) map[string]bool {
+	ended := map[string]bool{}
+	for _, id := range w.Ended {
+		ended[id] = true
+	}
 	path, end := w.About.Transaction, w.About.Finalized
 	if path == "" || end == "" {
-		return
+		return ended
 	}
 	want := cmp.Or(w.About.FinalizedValue, `"true`)
 	for _, t := range g.all {
-		if t.Predicate == path && g.has(t.Subject, end, want) && !slices.Contains(w.Ended, t.Object) {
+		if t.Predicate == path && g.has(t.Subject, end, want) && !ended[t.Object] {
+			ended[t.Object] = true
 			w.Ended = append(w.Ended, t.Object)
 		}
 	}
-	w.Ended = w.Ended[max(0, len(w.Ended)-mostEnded):]
+	w.Ended = slices.Clone(w.Ended[max(0, len(w.Ended)-mostEnded):])
+	return ended
 }
 
 // memberEvent says what a version object changed: its own triples are new, and those of the entity.

@@ -131,3 +131,43 @@ func TestRedirectedPage(t *testing.T) {
 		t.Errorf("gap %q, %+v, %v", b.Gap, b.Events, err)
 	}
 }
+
+// A page with more transactions than are remembered is read once, and so is one whose transactions were forgotten since.
+func TestManyTransactions(t *testing.T) {
+	ended := func(from, to int) string {
+		var b strings.Builder
+		for n := from; n < to; n++ {
+			b.WriteString(member(n, fmt.Sprintf("; ex:tx </t%d> ; ex:done true", n)))
+		}
+		return b.String()
+	}
+	const link = "</s> tree:relation [ tree:node </a> ] .\n"
+	p := &pages{gone: map[string]bool{}, text: map[string]string{"/s": link, "/a": member(1, "; ex:tx </t0>")}}
+	d := Definition{Kind: LDES, URL: p.serve(t).URL + "/s", Every: registry.Duration(time.Millisecond)}
+	b, err := caughtUp(t, d, "")
+	for _, c := range []struct{ s, a, want string }{
+		{link + member(2, "; ex:tx </t0> ; ex:done true"), "", "m1 m2"}, // /a is read before its transaction has ended
+		{"", "", "m1"},
+		{link + ended(3, 1503), "", "1500"}, // t0 is forgotten, and some of these
+		{"", "", ""},
+		{"", member(1, "; ex:tx </t0>") + member(5000, ""), "m5000"},
+		{"", "", ""},
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.s != "" {
+			p.text["/s"] = c.s
+		}
+		if c.a != "" {
+			p.text["/a"] = c.a
+		}
+		b, err = caughtUp(t, d, b.Cursor)
+		if got := strings.Join(texts(b), " "); got != c.want && fmt.Sprint(len(b.Events)) != c.want {
+			t.Errorf("members %.100s, want %s", got, c.want)
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
