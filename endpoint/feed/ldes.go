@@ -450,11 +450,7 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 	ended := w.end(g)
 	for _, m := range g.objects("", treeSpace+"member>") {
 		list := g.reach(m)
-		var text bytes.Buffer
-		for _, t := range list {
-			text.WriteString(t.Subject + " " + t.Predicate + " " + t.Object + "\n")
-		}
-		hash := xxh3.Hash(text.Bytes())
+		hash := hashOf(list)
 		if id := first(g.objects(m, w.About.Transaction)); id != "" && !ended[id] && !before[hash] {
 			p.Digest, p.ETag, p.Immutable = 0, "", false // it counts once more when the transaction has ended
 		} else if known < mostMembers && !p.Immutable {
@@ -481,6 +477,25 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 	}
 	p.Members = kept
 	return events
+}
+
+// hashOf returns a hash of the triples of a member. Labels of blank nodes say where on its page a member is, so they do not count.
+func hashOf(list []sparql.Pattern) uint64 {
+	labels := map[string]string{}
+	label := func(term string) string {
+		if !strings.HasPrefix(term, "_:") {
+			return term
+		}
+		if labels[term] == "" {
+			labels[term] = fmt.Sprint("_:", len(labels))
+		}
+		return labels[term]
+	}
+	var text bytes.Buffer
+	for _, t := range list {
+		text.WriteString(label(t.Subject) + " " + t.Predicate + " " + label(t.Object) + "\n")
+	}
+	return xxh3.Hash(text.Bytes())
 }
 
 // note notes which entity a member is about, and the subjects that are parts of it.

@@ -268,6 +268,23 @@ func TestDescribedByTheRoot(t *testing.T) {
 	}
 }
 
+// A member that comes before others with blank nodes does not make these new.
+func TestBlankNodesOfMembers(t *testing.T) {
+	row := func(n, value int) string {
+		return member(n, fmt.Sprintf("; ex:row [ ex:cell [ ex:x %d ] ; ex:y [ ] ], [ ex:x 2 ]", value))
+	}
+	p := &pages{text: map[string]string{"/s": row(1, 1) + row(2, 1)}}
+	d := Definition{Kind: LDES, URL: p.serve(t).URL + "/s"}
+	b, err := caughtUp(t, d, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.text["/s"] = row(3, 1) + row(1, 1) + row(2, 11)
+	if b, err = caughtUp(t, d, b.Cursor); err != nil || strings.Join(texts(b), " ") != "m2 m3" {
+		t.Errorf("%v, %v", texts(b), err)
+	}
+}
+
 // The events of many pages are handed over together, and those before a page that fails, too.
 func TestPagesTogether(t *testing.T) {
 	p := &pages{gone: map[string]bool{}, text: map[string]string{"/s": ""}}
