@@ -28,14 +28,18 @@ func labelled(list *[]sparql.Pattern) func(s, p, o diff.Term) error {
 
 // A graph is the triples of a page by their subjects.
 type graph struct {
-	all []sparql.Pattern
-	by  map[string][]sparql.Pattern
+	all     []sparql.Pattern
+	by      map[string][]sparql.Pattern
+	members map[string]bool
 }
 
 func newGraph(list []sparql.Pattern) *graph {
-	g := &graph{all: list, by: map[string][]sparql.Pattern{}}
+	g := &graph{all: list, by: map[string][]sparql.Pattern{}, members: map[string]bool{}}
 	for _, t := range list {
 		g.by[t.Subject] = append(g.by[t.Subject], t)
+		if t.Predicate == treeSpace+"member>" {
+			g.members[t.Object] = true
+		}
 	}
 	return g
 }
@@ -66,10 +70,6 @@ func (g *graph) has(s, p, o string) bool {
 // reach returns the triples of a member and of the nodes on its page that it leads to, except what describes the
 // stream and other members.
 func (g *graph) reach(member string) (list []sparql.Pattern) {
-	others := map[string]bool{}
-	for _, m := range g.objects("", treeSpace+"member>") {
-		others[m] = m != member
-	}
 	todo, seen := []string{member}, map[string]bool{member: true}
 	for len(todo) > 0 {
 		s := todo[0]
@@ -79,7 +79,7 @@ func (g *graph) reach(member string) (list []sparql.Pattern) {
 				continue
 			}
 			list = append(list, t)
-			if !seen[t.Object] && !others[t.Object] {
+			if !seen[t.Object] && !g.members[t.Object] {
 				seen[t.Object] = true
 				todo = append(todo, t.Object)
 			}
