@@ -117,7 +117,8 @@ type page struct {
 	Immutable bool      `json:"immutable,omitempty"`
 	Gone      bool      `json:"gone,omitempty"`    // for good: nothing can come on it any more
 	Missing   bool      `json:"missing,omitempty"` // it counts as removed until it is back
-	Members   []uint64  `json:"members,omitempty"` // hashes
+	Members   []uint64  `json:"members,omitempty"` // hashes, see hashOf
+	Part      bool      `json:"part,omitempty"`    // not all members are among them
 	Oldest    time.Time `json:"oldest,omitzero"`   // of its members
 }
 
@@ -334,7 +335,7 @@ func (w *walk) page(ctx context.Context, at string) error {
 	}
 	if missing { // retention
 		told := p.Immutable || p.Missing
-		if *p = (page{Digest: 1, Gone: forever, Missing: !forever}); !told {
+		if *p = (page{Digest: 1, Gone: forever, Missing: !forever, Part: true}); !told {
 			return w.add(feed.Batch{Gap: fmt.Sprintf("the page %s was removed before it was read to its end", at)})
 		}
 		return nil
@@ -442,18 +443,26 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 	for _, other := range w.Pages {
 		known += len(other.Members)
 	}
-	kept, before := []uint64{}, map[uint64]bool{}
+	kept, before, names, part := []uint64{}, map[uint64]bool{}, map[uint64]bool{}, p.Part
 	for _, hash := range p.Members {
-		before[hash] = true
+		before[hash], names[hash>>32] = true, true
 	}
-	p.Oldest = time.Time{}
+	p.Oldest, p.Part = time.Time{}, false
 	ended := w.end(g)
 	for _, m := range g.objects("", treeSpace+"member>") {
 		list := g.reach(m)
-		hash := hashOf(list)
-		if id := first(g.objects(m, w.About.Transaction)); id != "" && !ended[id] && !before[hash] {
+		hash := hashOf(m, list)
+		id := first(g.objects(m, w.About.Transaction))
+		open := id != "" && !ended[id] && !before[hash]
+		if open {
 			p.Digest, p.ETag, p.Immutable = 0, "", false // it counts once more when the transaction has ended
-		} else if known < mostMembers && !p.Immutable {
+		}
+		switch {
+		case known >= mostMembers, p.Immutable:
+			p.Part = true
+		case open:
+			kept = append(kept, unfinished(hash))
+		default:
 			kept = append(kept, hash)
 		}
 		w.note(list, m, first(g.objects(m, w.About.VersionOf)))
@@ -467,7 +476,8 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 		entity := first(g.objects(m, w.About.VersionOf))
 		e := memberEvent(list, m, entity)
 		e.Time = w.now().UTC()
-		if entity != "" && !e.All { // parts of the version before may be gone
+		inPlace := (part || names[hash>>32]) && !before[unfinished(hash)]
+		if (entity != "" || inPlace) && !e.All { // parts of what was there before may be gone
 			e.Loose = append(e.Loose, feed.Loose{Apart: w.apart, Gone: true})
 		}
 		if len(list) == 0 || !w.About.known() { // what it says, or is, is elsewhere
@@ -479,8 +489,9 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 	return events
 }
 
-// hashOf returns a hash of the triples of a member. Labels of blank nodes say where on its page a member is, so they do not count.
-func hashOf(list []sparql.Pattern) uint64 {
+// hashOf returns a hash of the name of a member, and one of its triples. Labels of blank nodes say where on its page a member
+// is, so they do not count.
+func hashOf(member string, list []sparql.Pattern) uint64 {
 	labels := map[string]string{}
 	label := func(term string) string {
 		if !strings.HasPrefix(term, "_:") {
@@ -495,8 +506,11 @@ func hashOf(list []sparql.Pattern) uint64 {
 	for _, t := range list {
 		text.WriteString(label(t.Subject) + " " + t.Predicate + " " + label(t.Object) + "\n")
 	}
-	return xxh3.Hash(text.Bytes())
+	return xxh3.HashString(label(member))>>32<<32 | xxh3.Hash(text.Bytes())>>33<<1
 }
+
+// unfinished is the hash of a member whose transaction has not ended.
+func unfinished(hash uint64) uint64 { return hash | 1 }
 
 // note notes which entity a member is about, and the subjects that are parts of it.
 func (w *walk) note(list []sparql.Pattern, member, entity string) {

@@ -171,3 +171,41 @@ func TestManyTransactions(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A member of a stream without versions that is changed in place has lost what it does not show any more, also where not all
+// members are remembered. A new member has lost nothing.
+func TestMemberChangedInPlace(t *testing.T) {
+	head := `@prefix tree: <https://w3id.org/tree#> . <http://x/c> <https://w3id.org/ldes#timestampPath> <http://x/at> .` + "\n"
+	member := func(n int, rest string) string {
+		return fmt.Sprintf("<http://x/c> tree:member <http://x/m%d> . <http://x/m%d> <http://x/p> %d %s.\n", n, n, n, rest)
+	}
+	var many strings.Builder
+	for n := range 20_000 {
+		many.WriteString(member(1000+n, ""))
+	}
+	old := []sparql.Pattern{{Subject: "<http://x/m2>", Predicate: "<http://x/old>"}}
+	for name, others := range map[string]string{"few members": member(1, ""), "many members": many.String()} {
+		text := head + others + member(2, "; <http://x/old> 1 ")
+		s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/turtle")
+			fmt.Fprint(w, text)
+		})
+		d := Definition{Kind: LDES, URL: s.URL, Every: registry.Duration(time.Millisecond)}
+		b, err := caughtUp(t, d, "")
+		if err != nil || len(b.Events) > 0 {
+			t.Fatalf("%s: %d events, %v", name, len(b.Events), err)
+		}
+		text += member(3, "")
+		if b, err = caughtUp(t, d, b.Cursor); err != nil || len(b.Events) != 1 || b.Events[0].Reach(old) != None {
+			t.Errorf("%s: a new one: %d events, %v", name, len(b.Events), err)
+		}
+		text = strings.Replace(text, "; <http://x/old> 1 ", "", 1)
+		b, err = caughtUp(t, d, b.Cursor)
+		if err != nil || reach(b, old[0]) != Possible || name == "few members" && len(b.Events) != 1 {
+			t.Errorf("%s: changed: %d events, %v", name, len(b.Events), err)
+		}
+		if b, err = caughtUp(t, d, b.Cursor); err != nil || len(b.Events) > 0 {
+			t.Errorf("%s: unchanged: %d events, %v", name, len(b.Events), err)
+		}
+	}
+}
