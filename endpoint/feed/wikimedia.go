@@ -84,12 +84,20 @@ type progress struct {
 
 func (p *progress) copy() progress { return progress{p.ID, maps.Clone(p.Seen)} }
 
-// lastEventID returns where a connection continues: with the last message that was read.
+// lastEventID returns where a connection continues: with the last message that was read. A topic that has had none
+// continues at the time of that. The number -1, which it has, would leave out what came since.
 func (p *progress) lastEventID() string {
 	list := make([]mark, len(p.ID))
+	var last time.Time
+	for _, s := range p.Seen {
+		last = later(last, s.Time)
+	}
 	for i, m := range p.ID {
 		if s := p.Seen[m.key()]; m.Offset != nil && s.Offset > 0 {
 			m.Offset = &s.Offset
+		} else if m.Offset != nil && *m.Offset < 0 && !last.IsZero() {
+			at := last.UnixMilli() - overlap
+			m.Offset, m.Timestamp = nil, &at
 		} else if m.Offset == nil && m.Timestamp != nil {
 			before := *m.Timestamp - overlap
 			m.Timestamp = &before

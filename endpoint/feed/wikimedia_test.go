@@ -465,8 +465,9 @@ func TestContinuesByTime(t *testing.T) {
 	}
 	s := lists(t, []line{at(added(1), 5001), at(added(2), 6001)}, []line{at(added(2), 6001), at(added(3), 7001)}, []line{at(added(9), 9001)})
 	b := must(t, Definition{URL: s.URL}, must(t, Definition{URL: s.URL}, "").Cursor)
-	if got, want := s.requests[1].Header.Get("Last-Event-ID"),
-		`[{"topic":"codfw.mutation","partition":0,"offset":-1},{"topic":"eqiad.mutation","partition":0,"timestamp":5001}]`; got != want {
+	if got, want := s.requests[1].Header.Get("Last-Event-ID"), fmt.Sprintf(
+		`[{"topic":"codfw.mutation","partition":0,"timestamp":%d},{"topic":"eqiad.mutation","partition":0,"timestamp":5001}]`,
+		begin.Add(time.Second).UnixMilli()); got != want {
 		t.Errorf("Last-Event-ID %s, want %s", got, want)
 	}
 	if b.Gap != "" || len(b.Events) != 2 {
@@ -474,6 +475,36 @@ func TestContinuesByTime(t *testing.T) {
 	}
 	if b := must(t, Definition{URL: s.URL}, b.Cursor); b.Gap == "" || len(b.Events) != 1 {
 		t.Errorf("a start at the newest message is no gap: %+v", b)
+	}
+}
+
+// The first message of a topic may come while nothing is read. It is asked for by time.
+func TestFirstMessageOfATopicUnread(t *testing.T) {
+	id := func(l line, eqiad, codfw int) line {
+		l.id = fmt.Sprintf(`[{"topic":"eqiad.mutation","partition":0,"offset":%d},{"topic":"codfw.mutation","partition":0,"offset":%d}]`, eqiad, codfw)
+		return l
+	}
+	first, second := added(7), added(8)
+	first.topic, second.topic = codfw, codfw
+	first.at, second.at = 3, 5
+	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+		id(added(1), 1, -1).write(w)
+		if n == 0 {
+			return
+		}
+		var from []struct {
+			Topic     string
+			Timestamp int64
+		}
+		_ = json.Unmarshal([]byte(r.Header.Get("Last-Event-ID")), &from)
+		if len(from) > 1 && from[1].Topic == codfw && from[1].Timestamp > 0 && from[1].Timestamp < begin.Add(3*time.Second).UnixMilli() {
+			id(first, 1, 7).write(w)
+		}
+		id(second, 1, 8).write(w)
+	})
+	b := must(t, Definition{URL: s.URL}, must(t, Definition{URL: s.URL}, "").Cursor)
+	if wantOffsets(t, b, 7, 8); b.Gap != "" {
+		t.Errorf("gap %q", b.Gap)
 	}
 }
 
