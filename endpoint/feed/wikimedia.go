@@ -387,9 +387,9 @@ func (r *reading) unknown(id []mark) {
 		}
 	}
 	r.skipped[key]++
-	place.Offset, place.Time = max(place.Offset, known.Offset+r.skipped[key]), r.head(place).Time
+	place.Offset = max(place.Offset, known.Offset+r.skipped[key])
 	r.batch.Events = append(r.batch.Events, feed.Event{Place: place, All: true})
-	r.batch.Head = place
+	r.batch.Head = r.head(place)
 }
 
 // noTopic is the key of messages whose topic is unknown.

@@ -87,7 +87,7 @@ const (
 const longestDisorder = 24 * time.Hour
 
 // Take adds what a batch says to the state of a feed. Events without a time, and those that say they are from
-// the future, get that of their arrival.
+// the future, get that of their arrival. One without a time does not move the head: events from before it may still come.
 func (f *Feed) Take(b *feed.Batch, now time.Time) {
 	setBack := f.Heard.After(now.Add(stepBack)) // what has times of the clock before it was set does not compare
 	if setBack {
@@ -127,7 +127,8 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 		if ahead := e.Time.Sub(now); ahead > f.Ahead {
 			f.Ahead, f.AheadAt = min(ahead, longestDisorder), now
 		}
-		if e.Time.IsZero() || e.Time.After(now) {
+		dated := !e.Time.IsZero()
+		if !dated || e.Time.After(now) {
 			e.Time = now
 		}
 		if f.Head.Time.Sub(e.Time) > longestDisorder {
@@ -135,6 +136,10 @@ func (f *Feed) Take(b *feed.Batch, now time.Time) {
 		}
 		if e.Offset == 0 && f.Head.Offset > 0 { // no position of before the next number includes it
 			e.Offset = f.Head.Offset + 1
+		}
+		if !dated && !f.Head.Time.IsZero() {
+			f.advance(feed.Place{Topic: e.Topic, Offset: e.Offset, Time: f.Head.Time})
+			continue
 		}
 		last, numbering := f.Head.Time, f.Numbering
 		if f.advance(e.Place); f.Numbering == numbering {

@@ -56,6 +56,39 @@ func TestGapsProveNothing(t *testing.T) {
 	}
 }
 
+// An event without a time may be as late as its arrival. It shows neither that all before was told nor disorder.
+func TestEventWithoutATime(t *testing.T) {
+	f := Feed{Silence: DefaultSilence}
+	take := func(offset int64, at time.Time, now int64) Touch {
+		e := feed.Event{Place: feed.Place{Offset: offset, Time: at}}
+		b := feed.Batch{Events: []feed.Event{e}, Head: feed.Place{Offset: offset, Time: f.Head.Time}}
+		if !at.IsZero() {
+			b.Head.Time = at
+		}
+		f.Take(&b, sec(now))
+		touch := Touch{Feed: "wd"}
+		touch.Add(&b.Events[0], feed.Matched)
+		return touch
+	}
+	take(1, sec(0), 60)
+	take(2, sec(100), 160)
+	touch := take(3, time.Time{}, 161)
+	if !f.Head.Time.Equal(sec(100)) || !f.Complete().Equal(sec(100)) {
+		t.Errorf("the head is %+v", f.Head)
+	}
+	take(4, sec(102), 162)
+	if f.Disorder != 0 || !f.Head.Time.Equal(sec(102)) {
+		t.Errorf("disorder %v, head %+v", f.Disorder, f.Head)
+	}
+	v := view(city, f, Endpoint{})
+	for position, want := range map[int64]bool{101: false, 150: false, 162: true} {
+		b := v.Told(feed.Place{Time: sec(position)})
+		if v.Shows(touch, b) != want {
+			t.Errorf("a position of %d s includes it: %v", position, !want)
+		}
+	}
+}
+
 // two hours of patches are unread; the first one of them is read
 func TestBacklogProvesNothingNew(t *testing.T) {
 	var f Feed
