@@ -563,3 +563,30 @@ func TestHeadOrderIsKept(t *testing.T) {
 		t.Errorf("%+v and %+v, want the same document", first, second)
 	}
 }
+
+// Where the endpoint tells its position, an answer must not come from a cache that was filled before.
+func TestCachesAreAskedToPassRequestsOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(e *registry.Endpoint, o *Options)
+		want string
+	}{
+		"no position": {func(*registry.Endpoint, *Options) {}, ""},
+		"a position":  {func(e *registry.Endpoint, o *Options) { e.Feed, e.Position = "wd", "dateModified" }, "no-cache"},
+		"a header of the user's": {func(e *registry.Endpoint, o *Options) {
+			e.Feed, e.Position, e.Headers = "wd", "dateModified", map[string]string{"cache-control": "max-age=5"}
+		}, "max-age=5"},
+	} {
+		r, err := client(t, "http://x.example/sparql", c.edit).newRequest(ask(), long)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.template.Header.Get("Cache-Control"); got != c.want {
+			t.Errorf("%s: Cache-Control: %q, want %q", name, got, c.want)
+		}
+	}
+	was := registry.Endpoint{URL: "http://x.example/sparql", Feed: "wd"}
+	now := was
+	if now.Position = "dateModified"; !registry.RequestsDiffer(was, now) {
+		t.Error("a position that is added changes no request")
+	}
+}

@@ -118,6 +118,9 @@ func (c *Client) newRequest(q *registry.Query, limit time.Duration) (*request, e
 			req.Header.Set(name, value)
 		}
 	}
+	if _, own := req.Header["Cache-Control"]; !own && e.Position != "" { // an answer from a cache may be from before the position
+		req.Header.Set("Cache-Control", "no-cache")
+	}
 	req.Header["User-Agent"], req.Header["Accept-Encoding"] = c.agent, acceptGzip
 	return &request{template: req, identity: identity}, nil
 }

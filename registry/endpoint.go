@@ -208,7 +208,9 @@ func MergeModes() []string { return []string{MergeAuto, MergeOff, MergeValues, M
 func (e Endpoint) RequestSettings() Endpoint {
 	e.Slot, e.Budget, e.Policy, e.Rule, e.FallbackPolicy, e.ProfileShare, e.Shadows, e.Blackout, e.Pause, e.AllowPublic,
 		e.OwnServices, e.Merge = "", 0, "", "", "", 0, nil, nil, nil, false, nil, ""
-	e.Feed, e.Position, e.Lag = "", "", 0
+	if e.Feed, e.Lag = "", 0; e.Position != "" { // caches are asked to pass requests on, whatever it is
+		e.Position = "told"
+	}
 	return e
 }
 
