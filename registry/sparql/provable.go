@@ -33,6 +33,12 @@ func Virtual(term string) bool {
 // nodes are the beginnings of IRIs by which endpoints name their blank nodes.
 var nodes = []string{"nodeID:", "_:", "nodeid:", "bnode:"}
 
+// Blank reports whether an IRI is one by which an endpoint names a blank node. Feeds tell those as blank nodes, except
+// Wikidata's, whose data have the IRIs.
+func Blank(iri string) bool {
+	return begins(iri, nodes) || strings.Contains(iri, "/.well-known/genid/") && !strings.HasPrefix(iri, "http://www.wikidata.org/")
+}
+
 // steady are the beginnings of IRIs of functions that depend on their arguments alone.
 var steady = []string{
 	"http://www.w3.org/2001/XMLSchema#", "xsd:", "http://www.opengis.net/def/function/geosparql/", "geof:", wikibase, "wikibase:",
@@ -50,8 +56,16 @@ var standard = wordSet(`STR LANG LANGMATCHES DATATYPE BOUND IRI URI ABS CEIL FLO
 // matches, empty if it cannot. ordered means that the sequence of rows is part of the result. It holds at endpoints
 // that infer nothing.
 func Unprovable(text string, ordered bool) string {
-	if _, why := Patterns(text); why != "" {
+	list, why := Patterns(text)
+	if why != "" {
 		return why
+	}
+	for _, p := range list { // their names are whole
+		for _, term := range [...]string{p.Subject, p.Object, p.Graph} {
+			if iri, is := strings.CutPrefix(term, "<"); is && Blank(iri) {
+				return notNamed(iri)
+			}
+		}
 	}
 	a, err := Analyse(text)
 	if err != nil {
@@ -72,8 +86,8 @@ func Unprovable(text string, ordered bool) string {
 	for i, x := range t.Tokens {
 		iri := strings.Trim(x.Text, "<>")
 		switch {
-		case x.Kind == IRI && begins(iri, nodes):
-			return "<" + iri + "> is a blank node of the endpoint, which no feed can name"
+		case x.Kind == IRI && Blank(iri):
+			return notNamed(iri)
 		case (x.Kind == IRI || x.Kind == Name) && Virtual(x.Text):
 			return x.Text + " names what the endpoint computes"
 		case x.Kind == Word && x.keyword() == "REDUCED":
@@ -83,6 +97,10 @@ func Unprovable(text string, ordered bool) string {
 		}
 	}
 	return t.unsteady(t.Query)
+}
+
+func notNamed(iri string) string {
+	return "<" + strings.TrimSuffix(iri, ">") + "> is a blank node of the endpoint, which no feed can name"
 }
 
 func begins(iri string, list []string) bool {

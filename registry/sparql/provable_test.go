@@ -42,12 +42,16 @@ func TestUnprovable(t *testing.T) {
 		`SELECT * { ?s x:p ?o FILTER EXISTS { { SELECT ?o { ?o x:q ?z } ORDER BY ?z LIMIT 1 } } }`: "ORDER BY leaves equal",
 		`SELECT * { <nodeID://b10001> x:p ?o }`:                                                    "blank node",
 		`SELECT * { ?s x:p <_:b7> }`:                                                               "blank node",
+		`SELECT * { ?s x:p <http://x/.well-known/genid/b7> }`:                                      "blank node",
+		`PREFIX y: <http://x/.well-known/> SELECT * { y:genid\/b7 x:p ?o }`:                        "blank node",
+		`SELECT * { ?s x:p ?o FILTER(?s = <http://x/.well-known/genid/b7>) }`:                      "blank node",
 	} {
 		if why := Unprovable(prefix+text, true); !strings.Contains(why, want) || why == "" {
 			t.Errorf("%s: %q", text, why)
 		}
 	}
 	for _, text := range []string{
+		`SELECT * { ?s x:p <http://www.wikidata.org/.well-known/genid/b7> }`,
 		`SELECT * { ?s x:p ?o }`, `SELECT ?s ?o { ?s x:p ?o } ORDER BY ?o ?s LIMIT 3`, `SELECT * { x:s (x:p|x:q)+ ?o }`,
 		`SELECT * { ?s x:p ?o FILTER EXISTS { x:s (x:p|x:q)/x:r ?o } }`, `SELECT * { ?s x:p ?o FILTER(xsd:integer(?o) > 3 && ?o IN (x:a, x:b)) }`,
 		`SELECT * { ?s x:p ?o FILTER(geof:distance(?o, ?o) < 3) }`, `SELECT (COUNT(*) AS ?n) { ?s x:p ?o }`,

@@ -128,7 +128,7 @@ func narrowBy(list []sparql.Narrow, r *diff.Result) (added, removed []sparql.Pat
 		}
 		for i := range r.Len() {
 			t := r.Terms(i)[column]
-			if t.Kind != diff.IRI || strings.ContainsFunc(t.Value, unusual) {
+			if t.Kind != diff.IRI || sparql.Blank(t.Value) || strings.ContainsFunc(t.Value, unusual) {
 				return nil, nil
 			}
 			p := n.Pattern
