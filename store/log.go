@@ -10,8 +10,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Bounds on the work of one transaction. They exceed what one transaction adds, so
-// that a backlog shrinks (after a lower bound was set, or after days without changes).
+// Bounds on the work of one transaction. They exceed the number of changes that one transaction
+// adds, so that a backlog shrinks (after a lower bound was set, or after days without changes).
 const (
 	trimQueryAtOnce = 8
 	trimAtOnce      = 128
@@ -25,6 +25,7 @@ type logWriter struct {
 	keep     Retention
 	now      time.Time
 	counters counters
+	began    uint64 // the size of the log before the transaction
 }
 
 // add numbers and stores the next change of a query, which leads to a packed result.
@@ -93,15 +94,17 @@ func (w *logWriter) trimQuery(serial, newest uint64) error {
 	return nil
 }
 
-// retain bounds the age and the size of the whole log, oldest first.
+// retain bounds the age and the size of the whole log, oldest first. A log that is too large does
+// not grow, however many small changes a large one replaces. So the work is bounded by what is added.
 func (w *logWriter) retain() error {
 	age, size := w.keep.Age, uint64(w.keep.Bytes)
 	before := int64(0)
 	if age > 0 {
 		before = w.now.Add(-age).UnixNano()
 	}
-	for range trimAtOnce {
-		k, mark := w.tx.Bucket(bOld).Cursor().First()
+	from := uint64(0) // without it, bbolt would pass over the pages that this loop has emptied each time
+	for n := 0; n < trimAtOnce || w.counters.logBytes > w.began; n++ {
+		k, mark := w.tx.Bucket(bOld).Cursor().Seek(key8(from))
 		if k == nil {
 			return nil
 		}
@@ -113,7 +116,8 @@ func (w *logWriter) retain() error {
 		if !tooOld && !tooMuch {
 			return nil
 		}
-		if err := w.drop(number(k), mark[:16]); err != nil {
+		from = number(k) + 1
+		if err := w.drop(from-1, mark[:16]); err != nil {
 			return err
 		}
 	}

@@ -53,7 +53,7 @@ func (w *writer) Apply(tx *bbolt.Tx) error {
 	b := w.b
 	w.tx, w.changes, w.skipped, w.written = tx, nil, nil, nil
 	before := loadCounters(w.tx)
-	w.log = logWriter{tx: w.tx, keep: w.keep, now: w.now, counters: before}
+	w.log = logWriter{tx: w.tx, keep: w.keep, now: w.now, counters: before, began: before.logBytes}
 	var known bool
 	if w.space, known = findSpace(w.tx, w.endpoint); !known || b.Space != 0 && b.Space != w.space.number {
 		return nil // the endpoint and its data were removed

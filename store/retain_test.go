@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"testing"
@@ -186,6 +187,40 @@ func TestRetentionByBytes(t *testing.T) {
 	step(t, d, "city", "q_a", 51, huge...)
 	if a, b := first(t, d, "q_a"), first(t, d, "q_b"); a != 51 || b != 1 || logBytes(t, d) < bound {
 		t.Fatalf("kept from change %d and %d on, %d bytes", a, b, logBytes(t, d))
+	}
+	check(t, d)
+}
+
+// A few large changes push out as many bytes of small ones, however many changes that are.
+func TestRetentionByBytesOfLargeChanges(t *testing.T) {
+	const bound, queries = 400 << 10, 100
+	d := open(t, t.TempDir(), Options{Retention: Retention{Bytes: bound}})
+	var small []string
+	for i := range queries {
+		small = append(small, fmt.Sprint("q_", i))
+		put(t, d, small[i], "city")
+	}
+	put(t, d, "q_large", "city")
+	slot := uint64(1)
+	for ; logBytes(t, d) < bound*9/10; slot++ {
+		var b scheduler.Batch
+		for _, id := range small {
+			b.Outcomes = append(b.Outcomes, next(t, d, id, slot, bag(t, fmt.Sprint(slot))))
+		}
+		if _, err := d.Ledger.Record("city", b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 10 {
+		values := make([]string, 2500)
+		for i := range values {
+			values[i] = fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, n, i)))
+		}
+		step(t, d, "city", "q_large", slot, values...)
+		slot++
+		if size := logBytes(t, d); size > bound {
+			t.Errorf("after large change %d the log has %d bytes, and its bound is %d", n, size, bound)
+		}
 	}
 	check(t, d)
 }
