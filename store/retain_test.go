@@ -9,6 +9,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/store/journal/memory"
 	"go.etcd.io/bbolt"
 )
 
@@ -159,6 +160,49 @@ func TestRetentionWithClockAheadAfterKill(t *testing.T) {
 			}
 			if log, err := d.History.All(registry.Offset{}, 10); err != nil || len(log) != 3 {
 				t.Errorf("%d changes are left, %v", len(log), err)
+			}
+		})
+	}
+}
+
+// A node of a cluster that has long been idle deletes nothing when it takes over with a clock that is ahead.
+func TestRetentionOfIdleNode(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, worked := range map[string]bool{"since its start": false, "since it worked": true} {
+		t.Run(name, func(t *testing.T) {
+			log, passed, ahead := memory.New("test"), time.Duration(0), time.Duration(0)
+			node := func(ahead *time.Duration) *DB {
+				d := open(t, t.TempDir(), Options{Journal: openJournal(t, log), Retention: Retention{Age: 30 * day},
+					Now: func() time.Time { return start.Add(passed + *ahead) }})
+				d.elapsed = func() time.Duration { return passed }
+				return d
+			}
+			busy, idle := node(new(time.Duration)), node(&ahead)
+			put(t, busy, "q_a", "city")
+			slot := uint64(0)
+			work := func(d *DB) {
+				t.Helper()
+				slot++
+				settle(t, busy, idle)
+				step(t, d, "city", "q_a", slot, fmt.Sprint(slot))
+			}
+			if worked {
+				work(idle)
+			}
+			for ; passed < 25*day; passed += day {
+				work(busy)
+			}
+			ahead = 40 * day
+			work(idle)
+			if n := first(t, idle, "q_a"); n != 1 {
+				t.Errorf("kept from change %d on", n)
+			}
+			ahead = 0
+			for ; passed < 110*day; passed += day {
+				work(idle)
+			}
+			if n := first(t, idle, "q_a"); n < slot-31 {
+				t.Errorf("kept from change %d of %d on, when the clock has long been right", n, slot)
 			}
 		})
 	}

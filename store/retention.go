@@ -17,8 +17,9 @@ type Retention struct {
 
 // An aging knows what time it is as far as the age of what is stored is concerned. A clock that is ahead for a
 // moment, such as that of a virtual machine that resumes, must not delete history. So this time is never after the clock,
-// and gains on it at most as much time as passes. It is stored with the commits, and a process that starts goes on with it.
-// After a downtime, or after the clock was corrected, it catches up, and until then more is kept.
+// and gains on it at most as much time as passes. It is stored with the commits, and a process that starts, or a node of a
+// cluster that takes over from another, goes on with it. After a downtime, or after the clock was corrected, it catches up, and
+// until then more is kept.
 type aging struct {
 	mu     sync.Mutex
 	time   time.Time
@@ -26,13 +27,13 @@ type aging struct {
 }
 
 // bounds returns the bounds of retention for a commit at some time of the clock, and the time of aging. The age is longer by what
-// the clock may be ahead.
-func (a *aging) bounds(keep Retention, clock time.Time, passed time.Duration, stored func() time.Time) (Retention, time.Time) {
+// the clock may be ahead. stored is the time of aging that was stored last, by this process, an earlier one or another node.
+func (a *aging) bounds(keep Retention, clock time.Time, passed time.Duration, stored time.Time) (Retention, time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clock = clock.Round(0) // only the time that can be set
-	if a.time.IsZero() {   // nothing was committed since the store was opened
-		a.time, a.passed = stored(), 0
+	if stored.After(a.time) {
+		a.time, a.passed = stored, passed
 	}
 	if next := a.time.Add(2 * max(0, passed-a.passed)); !a.time.IsZero() && next.Before(clock) {
 		a.time = next
