@@ -127,7 +127,7 @@ func (m *member) announce(embedded *atomic.Pointer[nats.Server]) (stop func()) {
 			if s := embedded.Load(); s != nil {
 				m.log.Warn("waiting for other members", "waited", waited, "connected", s.Members(), "members", len(m.conf.Peers), "peers",
 					m.conf.Members(),
-					"remedy", "start the other members: a new journal needs three of them, and one that has entries a majority; "+
+					"remedy", "start the other members: a new journal needs all of them, and one that has entries a majority; "+
 						"cluster.peers has the addresses at which they reach each other, and cluster.name and the secret of "+
 						"cluster.token_file are the same on all")
 			} else {

@@ -27,6 +27,7 @@ type copyWatch struct {
 	last   time.Time // of the looks
 	end    uint64    // of the copy
 	holes  int       // looks in a row that have found a hole
+	some   bool      // only some of the members have a copy
 	behind absence   // of what this node has read
 	err    error     // for good
 }
@@ -50,7 +51,7 @@ func (w *copyWatch) damage(s *Server, stream string, read uint64, patience time.
 	if w.holes++; state.NumDeleted == 0 {
 		w.holes = 0
 	}
-	if read <= state.LastSeq || state.LastSeq > w.end || !kept && len(s.config.Peers) > s.Replicas() {
+	if read <= state.LastSeq || state.LastSeq > w.end || !kept && w.some {
 		w.behind = absence{}
 	}
 	w.end = state.LastSeq
@@ -62,6 +63,15 @@ func (w *copyWatch) damage(s *Server, stream string, read uint64, patience time.
 			stream, s.config.Dir, w.end, read))
 	}
 	return w.err
+}
+
+// partly says that only some of the members have a copy. It returns false if that was known.
+func (w *copyWatch) partly() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.some
+	w.some = true
+	return !known
 }
 
 // checkFirst returns a journal.ErrUnreadable if the copy on the member of this node begins after the one of the

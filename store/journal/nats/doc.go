@@ -36,7 +36,7 @@
 // # Durability
 //
 // Embedded servers flush each write to the disk before it is acknowledged (sync_always), and
-// three of them keep each entry. External servers must be configured in the same way; a client
+// all of them keep each entry. External servers must be configured in the same way; a client
 // cannot see whether they are. A cluster has 1, 3 or 5 members with fixed addresses. While no
 // majority is connected, Append waits. A server that has lost its majority, or that was just elected, may
 // answer with an old end for some seconds; Config.Patience is how long a journal must look shortened before

@@ -192,6 +192,9 @@ func (j *Journal) createOnce(ctx context.Context, js jetstream.JetStream) (*jets
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		s, err = js.Stream(ctx, j.stream)
 	}
+	if err == nil && j.config.Own != nil && s.CachedInfo().Config.Replicas < j.config.Replicas {
+		s = j.extend(ctx, js, s)
+	}
 	if err == nil {
 		_, err = j.state(ctx)
 	}
@@ -201,8 +204,32 @@ func (j *Journal) createOnce(ctx context.Context, js jetstream.JetStream) (*jets
 	return s.CachedInfo(), nil
 }
 
+// leastMembers is how many members keep a stream at least that has more of them. Earlier versions, and gateways that come first,
+// make it so.
+const leastMembers = 3
+
+// extend makes as many members keep the stream as should. That takes all of them. Without it, the stream is used as it is.
+func (j *Journal) extend(ctx context.Context, js jetstream.JetStream, s jetstream.Stream) jetstream.Stream {
+	c := s.CachedInfo().Config
+	is := c.Replicas
+	c.Replicas = j.config.Replicas
+	extended, err := js.UpdateStream(ctx, c)
+	if err == nil {
+		return extended
+	}
+	if j.copy.partly() {
+		j.config.Own.config.Log.Warn("too few members keep the journal", "members", is, "of", j.config.Replicas, "error", err,
+			"remedy", "start all members, and then one of them again")
+	}
+	return s
+}
+
 // check refuses a stream that does not keep what the contract promises.
 func (j *Journal) check(info *jetstream.StreamInfo) error {
+	wanted := j.config.Replicas
+	if j.config.Own != nil {
+		wanted = min(wanted, leastMembers)
+	}
 	switch c := info.Config; {
 	case !c.AllowAtomicPublish:
 		return errors.New("atomic batches are off: use nats-server 2.12 or later, and set allow_atomic")
@@ -213,8 +240,8 @@ func (j *Journal) check(info *jetstream.StreamInfo) error {
 		return errors.New("its limits drop messages: remove them; entries are dropped by Freshet")
 	case !c.AllowDirect:
 		return errors.New("set allow_direct")
-	case c.Replicas < j.config.Replicas:
-		return fmt.Errorf("it has %d replicas, %d are wanted: run nats stream edit --replicas", c.Replicas, j.config.Replicas)
+	case c.Replicas < wanted:
+		return fmt.Errorf("it has %d replicas, %d are wanted: run nats stream edit --replicas", c.Replicas, wanted)
 	}
 	return nil
 }

@@ -262,8 +262,8 @@ func (s *Server) Connect() (*nats.Conn, error) {
 		nats.ReconnectBufSize(-1))
 }
 
-// Replicas returns how many members keep each entry, for Config.
-func (s *Server) Replicas() int { return min(len(s.config.Peers), 3) }
+// Replicas returns how many members keep each entry, for Config: all of them, or as many as JetStream allows.
+func (s *Server) Replicas() int { return min(len(s.config.Peers), 5) }
 
 // Members returns how many other members the server is connected to.
 func (s *Server) Members() int { return s.current().NumRemotes() }

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,6 +212,124 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 	if !errors.Is(err, journal.ErrUnreadable) || !strings.Contains(err.Error(), "freshet cluster rebuild") {
 		t.Errorf("the damaged member reads on: %v", err)
+	}
+}
+
+// TestFiveMembers stops two of five members that keep a journal, which was begun by a member or by a client that keeps three
+// copies. The others go on.
+func TestFiveMembers(t *testing.T) {
+	for name, first := range map[string]int{"begun by a member": 0, "begun with three copies": 3} {
+		t.Run(name, func(t *testing.T) {
+			configs := natstest.Configs(t, "five", 5)
+			var servers []*nats.Server
+			for _, c := range configs {
+				s, err := nats.Start(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				servers = append(servers, s)
+			}
+			if first > 0 {
+				if err := dial(t, "nats://"+configs[0].Clients, nats.Config{Name: "five", Replicas: first}).Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			var last *nats.Journal
+			for _, s := range servers {
+				j := open(t, s, nats.Config{Name: "five", Own: s})
+				defer j.Close()
+				last = j
+			}
+			if _, err := last.Append(t.Context(), "before", nil); err != nil {
+				t.Fatal(err)
+			}
+			// The copies on members that begin later are complete after a moment.
+			complete := func(s *nats.Server) bool { return s.Copy("five").LastSeq > 0 }
+			for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				if !slices.ContainsFunc(servers, func(s *nats.Server) bool { return !complete(s) }) {
+					break
+				}
+			}
+			stopped := 0
+			for _, s := range servers[:4] {
+				if stopped == 2 || !complete(s) {
+					defer s.Close()
+				} else if err := s.Close(); err != nil {
+					t.Error(err)
+				} else {
+					stopped++
+				}
+			}
+			defer servers[4].Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+			defer cancel()
+			if _, err := last.Append(ctx, "after", nil); err != nil {
+				t.Errorf("without %d members: %v", stopped, err)
+			}
+		})
+	}
+}
+
+// TestFewCopies starts a member of five that does not keep the journal, because three do, while the others have not heard from the
+// fifth one since their start. The journal cannot be extended then, and the member goes on.
+func TestFewCopies(t *testing.T) {
+	var log lockedBuffer
+	configs := natstest.Configs(t, "few", 5)
+	var servers []*nats.Server
+	urls := ""
+	for _, c := range configs {
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+		s, err := nats.Start(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		servers = append(servers, s)
+		urls += ",nats://" + c.Clients
+	}
+	gateway := dial(t, urls[1:], nats.Config{Name: "few"})
+	_, err := gateway.Append(t.Context(), "first", nil)
+	if err := errors.Join(err, gateway.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var keepers, others []nats.ServerConfig
+	for end := time.Now().Add(time.Minute); len(keepers) < 3; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d members keep the journal", len(keepers))
+		}
+		keepers, others = nil, nil
+		for i, s := range servers {
+			if s.Copy("few").LastSeq > 0 {
+				keepers = append(keepers, configs[i])
+			} else {
+				others = append(others, configs[i])
+			}
+		}
+	}
+	for _, s := range servers {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, c := range keepers {
+		natstest.Start(t, c)
+	}
+	log.take()
+	others[0].Log = slog.New(slog.NewTextHandler(&log, nil))
+	member := natstest.Start(t, others[0])
+	j := open(t, member, nats.Config{Name: "few", Own: member, Patience: time.Millisecond})
+	defer j.Close()
+	journaltest.Take(t, j, journal.Position{}, 1)
+	for range 100 {
+		if err := j.Look(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := j.Append(t.Context(), "second", nil); err != nil {
+		t.Error(err)
+	}
+	if text := log.take(); !strings.Contains(text, "too few members keep the journal") {
+		t.Errorf("no warning:\n%s", text)
 	}
 }
 
