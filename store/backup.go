@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/freshet/freshet/store/replica"
@@ -49,12 +50,15 @@ func (d *DB) Backup(w io.Writer) (n int64, err error) {
 	return n, nil
 }
 
-func markCopy(path string) error {
+func markCopy(path string) error { return setMeta(path, kCopy, []byte{1}) }
+
+// setMeta sets an entry of the meta bucket of a file.
+func setMeta(path string, key, value []byte) error {
 	b, err := bbolt.Open(path, 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, Timeout: lockWait})
 	if err != nil {
 		return err
 	}
-	err = b.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bMeta).Put(kCopy, []byte{1}) })
+	err = b.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bMeta).Put(key, value) })
 	return errors.Join(err, b.Close())
 }
 
@@ -77,20 +81,9 @@ func (d *DB) compact(dst string) error {
 	if _, err := os.Lstat(dst); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fs.ErrExist, err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(dst), filepath.Base(dst)+".part-*")
-	if err != nil {
-		return err
-	}
-	part := f.Name()
+	part, err := compacted(d.bolt, filepath.Dir(dst), filepath.Base(dst)+".part-*")
 	defer os.Remove(part) // fails after a successful rename
-	if err := f.Close(); err != nil {
-		return err
-	}
-	b, err := bbolt.Open(part, 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, Timeout: lockWait})
 	if err != nil {
-		return err
-	}
-	if err := errors.Join(bbolt.Compact(b, d.bolt, compactStep), b.Close()); err != nil {
 		return err
 	}
 	if err := markCopy(part); err != nil {
@@ -100,6 +93,23 @@ func (d *DB) compact(dst string) error {
 		return err
 	}
 	return syncDir(filepath.Dir(dst))
+}
+
+// compacted writes a copy without unused pages to a temporary file.
+func compacted(from *bbolt.DB, dir, pattern string) (part string, err error) {
+	f, err := os.CreateTemp(dir, pattern)
+	if err != nil {
+		return "", err
+	}
+	part = f.Name()
+	if err := f.Close(); err != nil {
+		return part, err
+	}
+	b, err := bbolt.Open(part, 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, Timeout: lockWait})
+	if err != nil {
+		return part, err
+	}
+	return part, errors.Join(bbolt.Compact(b, from, compactStep), b.Close())
 }
 
 // InUse reports whether the file at path is a store that a process has open.
@@ -147,7 +157,8 @@ func sweepTemporary(d *boltFile) {
 // The order of writes makes this safe against a crash: the companion file names both
 // the old and the new token before the store has the new one, and only the new one
 // afterwards. It also records the inode, so a directory restored by copying is
-// detected as well. A restored snapshot of a whole file system is not detected.
+// detected as well; it names two while one file takes the place of another. A restored
+// snapshot of a whole file system is not detected.
 type generationFile struct {
 	path string // of the companion file
 }
@@ -175,7 +186,7 @@ func (g generationFile) trusts(token, inode string) (ok bool, reason string, err
 	switch err := json.Unmarshal(text, &known); {
 	case err != nil || !slices.Contains(known.Tokens, token):
 		return false, "another copy of the store was in use since", nil
-	case known.Inode != inode:
+	case !slices.Contains(strings.Fields(known.Inode), inode):
 		return false, "the file has been copied", nil
 	}
 	return true, "", nil

@@ -26,7 +26,8 @@ import (
 const childTask, childDir = "FRESHET_STORE_CHILD", "FRESHET_STORE_DIR"
 
 var childTasks = map[string]func(d *DB) error{"write": writeForever, "full": writeUntilFull, "rounds": captureForever,
-	"window": runKillLoop, "migrate": func(*DB) error { return nil }, "replay": followForever, "wait": writeWhileFull}
+	"window": runKillLoop, "migrate": func(*DB) error { return nil }, "replay": followForever, "wait": writeWhileFull,
+	"shrink": shrinkForever}
 
 func childMain() bool {
 	task := childTasks[os.Getenv(childTask)]

@@ -58,7 +58,7 @@ func Open(dir string, o Options) (*DB, error) {
 	}
 	var b *bbolt.DB
 	err = guarded(func() (err error) {
-		b, err = bbolt.Open(path, 0o600, &bbolt.Options{
+		b, err = openCurrent(path, bbolt.Options{
 			Timeout:         lockWait,
 			FreelistType:    bbolt.FreelistMapType,
 			InitialMmapSize: mapSize(path),

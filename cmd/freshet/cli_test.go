@@ -116,6 +116,8 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("beside the backup there is more: %v %v", left, err)
 	}
 	w.must(t, "", "store", "check", "--data", filepath.Dir(backup))
+	w.must(t, "", "store", "compact", "--data", filepath.Dir(backup))
+	w.must(t, "", "store", "check", "--data", filepath.Dir(backup))
 	w.must(t, "", "endpoint", "add", "other", w.Endpoint, "--set", "slot=never")
 	w.must(t, "ASK {}", "query", "add", "--endpoint", "other", "--name", "lost", "-")
 	w.must(t, "", "endpoint", "rm", "other")
@@ -152,7 +154,8 @@ func TestJSONOutput(t *testing.T) {
 		"endpoint add other " + w.Endpoint, "endpoint set other slot=never max_rows=5 allow_service=true", "endpoint pause other",
 		"endpoint resume other",
 		"endpoint rm other", "query rm x", "backup " + file, "store check --data " + dir,
-		"store compact " + filepath.Join(dir, "copy.db") + " --data " + dir, "config check", "config print", "version",
+		"store compact " + filepath.Join(dir, "copy.db") + " --data " + dir, "store compact --data " + dir,
+		"config check", "config print", "version",
 		"token add shop --local", "token list",
 	} {
 		out := w.must(t, "ASK {}", append(strings.Fields(line), "--json")...)
@@ -310,7 +313,8 @@ func TestBackupOverAFile(t *testing.T) {
 // Commands that maintain a store do not create one.
 func TestNoStore(t *testing.T) {
 	dir := t.TempDir()
-	for _, line := range []string{"store check", "store export", "store compact " + filepath.Join(dir, "copy.db")} {
+	for _, line := range []string{"store check", "store export", "store compact",
+		"store compact " + filepath.Join(dir, "copy.db")} {
 		code, out, stderr := runCLI(t, nil, "", append(strings.Fields(line), "--data", dir)...)
 		if code != cli.ExitUsage || out != "" || !strings.Contains(stderr, "no store") {
 			t.Errorf("%s: exit code %d, prints %q, says %q", line, code, out, stderr)

@@ -63,7 +63,7 @@ func replaceable(path string) error {
 }
 
 var storeTable = row{use: "store", short: "Check, copy, export and import the store of a stopped server", local: "print one JSON object",
-	example: "freshet store check --data freshet-data\nfreshet store compact copy.db",
+	example: "freshet store check --data freshet-data\nfreshet store compact --data freshet-data",
 	flags:   []option{{name: "data", value: variable(dataDirectory), usage: "directory of the store"}},
 	rows: []row{
 		{use: "check", short: "Read everything and check that it is consistent", example: "freshet store check --data freshet-data",
@@ -77,13 +77,15 @@ var storeTable = row{use: "store", short: "Check, copy, export and import the st
 				_, err := fmt.Fprintln(a.w.Stderr, "the store is good")
 				return err
 			})},
-		{use: "compact FILE", short: "Write a copy without free space", example: "freshet store compact copy.db --data freshet-data",
-			run: withStore(store.Options{ReadOnly: true}, func(a *remote, db *store.DB, _ *cobra.Command, args []string) error {
-				if err := db.Compact(args[0]); err != nil || !a.asJSON {
-					return err
-				}
-				return cli.PrintJSON(a.w.Stdout, map[string]string{"file": args[0]})
-			})},
+		{use: "compact [FILE]", short: "Give unused space of the store back, or write a copy without it",
+			long: `Without FILE, replaces the store by one without unused space. The server goes on with it as if nothing had
+happened: history and positions stay. The disk needs room for both meanwhile. If the command is interrupted, the
+store is as it was. Run it as the user who runs the server.
+
+With FILE, writes a copy, which is a backup: a server started on it begins a new epoch, so its history and the
+positions of followers are gone.`,
+			example: "freshet store compact --data freshet-data\nfreshet store compact copy.db --data freshet-data",
+			run:     compactStore},
 		{use: "export", short: "Print endpoints, tokens, registrations, profiles and alert rules, one JSON object a line",
 			long: `Prints what was configured and registered: endpoints, tokens (their hashes), queries with
 their holders and how often their results changed, profiles, and alert rules. The output contains the secrets of endpoints and of the
@@ -116,6 +118,35 @@ func withStore(o store.Options, do storeCommand) func(*remote, *cobra.Command, [
 		defer db.Close()
 		return do(a, db, c, args)
 	}
+}
+
+func compactStore(a *remote, c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return withStore(store.Options{ReadOnly: true}, func(a *remote, db *store.DB, _ *cobra.Command, _ []string) error {
+			if err := db.Compact(args[0]); err != nil || !a.asJSON {
+				return err
+			}
+			return cli.PrintJSON(a.w.Stdout, map[string]string{"file": args[0]})
+		})(a, c, args)
+	}
+	data := textOf(c, "data")
+	path := filepath.Join(data, store.File)
+	before, err := os.Stat(path)
+	if err != nil {
+		return cli.UsageErrorf("--data: there is no store: %v", err)
+	}
+	if err := store.Shrink(data); err != nil {
+		return err
+	}
+	after, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if a.asJSON {
+		return cli.PrintJSON(a.w.Stdout, map[string]any{"file": path, "bytes": after.Size(), "before": before.Size()})
+	}
+	_, err = fmt.Fprintf(a.w.Stderr, "%s has %d KiB now, and had %d\n", path, after.Size()>>10, before.Size()>>10)
+	return err
 }
 
 // outsideCluster refuses to write to the store of a node of a cluster: that would leave the cluster, and begin another history.

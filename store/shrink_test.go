@@ -1,0 +1,190 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/freshet/freshet/store/journal/memory"
+	"go.etcd.io/bbolt"
+)
+
+// spacious is lived with a file that has unused pages.
+func spacious(t *testing.T, dir string) (epoch string) {
+	t.Helper()
+	lived(t, dir)
+	d := open(t, dir, Options{})
+	for i := range 300 {
+		put(t, d, fmt.Sprint("q_", i), "city")
+	}
+	for i := range 300 {
+		remove(t, d, fmt.Sprint("q_", i))
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return d.Epoch()
+}
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	i, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i.Size()
+}
+
+// A store that was shrunk goes on under its epoch, and nothing is left beside it. What it was before, and copies of it, do not.
+func TestShrink(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, File)
+	epoch := spacious(t, dir)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Shrink(dir); err != nil {
+		t.Fatal(err)
+	}
+	if n := size(t, path); n >= int64(len(before)) {
+		t.Errorf("the file has %d bytes, and had %d", n, len(before))
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("beside the file: %v, %v", left, err)
+	}
+	other := t.TempDir()
+	for _, name := range []string{File, File + generationSuffix} {
+		copyFile(t, filepath.Join(dir, name), filepath.Join(other, name))
+	}
+	expectContinues(t, dir, epoch, true)
+	if err := Shrink(dir); err != nil {
+		t.Fatal(err)
+	}
+	expectContinues(t, dir, epoch, true)
+	expectContinues(t, other, epoch, false)
+	overwrite(t, path, before)
+	expectContinues(t, dir, epoch, false)
+}
+
+// A store that would begin a new epoch begins it after it was shrunk, too.
+func TestShrinkCopy(t *testing.T) {
+	for name, spoil := range map[string]func(dir string) error{
+		"in another directory": func(string) error { return nil },
+		"without the file beside it": func(dir string) error {
+			return os.Remove(filepath.Join(dir, File+generationSuffix))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, other := t.TempDir(), t.TempDir()
+			epoch := spacious(t, dir)
+			for _, name := range []string{File, File + generationSuffix} {
+				copyFile(t, filepath.Join(dir, name), filepath.Join(other, name))
+			}
+			if err := errors.Join(spoil(other), Shrink(other)); err != nil {
+				t.Fatal(err)
+			}
+			expectContinues(t, other, epoch, false)
+		})
+	}
+}
+
+// A process that ends between two steps leaves a store that goes on.
+func TestShrinkInPart(t *testing.T) {
+	for name, last := range map[string]func(path, part string, g generationFile, token string) error{
+		"after both are known": func(path, part string, g generationFile, token string) error {
+			old, err := inodeOf(path)
+			into, err2 := inodeOf(part)
+			return errors.Join(err, err2, setMeta(part, kGeneration, []byte("next")), g.write(old+" "+into, token, "next"))
+		},
+		"after the file is replaced": func(path, part string, g generationFile, token string) error {
+			old, err := inodeOf(path)
+			into, err2 := inodeOf(part)
+			return errors.Join(err, err2, setMeta(part, kGeneration, []byte("next")), g.write(old+" "+into, token, "next"),
+				os.Rename(part, path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, File)
+			epoch := spacious(t, dir)
+			b, err := bbolt.Open(path, 0o600, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			token := ""
+			if err := b.View(func(tx *bbolt.Tx) error {
+				token = string(tx.Bucket(bMeta).Get(kGeneration))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			part, err := compacted(b, dir, temporaryPattern)
+			if err := errors.Join(err, b.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if err := last(path, part, generationFile{path + generationSuffix}, token); err != nil {
+				t.Fatal(err)
+			}
+			expectContinues(t, dir, epoch, true)
+			if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+				t.Errorf("beside the file: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// A store that a process has open is left alone. A process that waited for the file that was replaced does not open it.
+func TestShrinkOfStoreInUse(t *testing.T) {
+	dir := t.TempDir()
+	epoch := spacious(t, dir)
+	d := open(t, dir, Options{})
+	if err := Shrink(dir); !errors.Is(err, ErrLocked) {
+		t.Fatalf("a store in use: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, File)
+	replace := func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		f, err := os.OpenFile(name, flag, mode)
+		return f, errors.Join(err, Shrink(dir)) // before it has the lock
+	}
+	if b, err := openCurrent(path, bbolt.Options{OpenFile: replace}); err == nil || !errors.Is(withRemedy(path, err), ErrLocked) {
+		t.Fatalf("the file before was opened: %v, %v", b, err)
+	}
+	expectContinues(t, dir, epoch, true)
+}
+
+// The store of a node of a cluster goes on with its journal.
+func TestShrinkOfNode(t *testing.T) {
+	log, dir := memory.New("test"), t.TempDir()
+	d := open(t, dir, Options{Journal: openJournal(t, log)})
+	put(t, d, "q_a", "city")
+	step(t, d, "city", "q_a", 1, "x")
+	epoch := d.Epoch()
+	if err := errors.Join(d.Close(), Shrink(dir)); err != nil {
+		t.Fatal(err)
+	}
+	d = open(t, dir, Options{Journal: openJournal(t, log)})
+	if c := step(t, d, "city", "q_a", 2, "y"); d.Epoch() != epoch || len(c) != 1 || c[0].Seq != 2 {
+		t.Errorf("epoch %s after %s, %+v", d.Epoch(), epoch, c)
+	}
+	check(t, d)
+}
+
+func TestShrinkOfNothing(t *testing.T) {
+	if err := Shrink(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an empty directory: %v", err)
+	}
+	dir := t.TempDir()
+	b, err := bbolt.Open(filepath.Join(dir, File), 0o600, nil)
+	if err := errors.Join(err, b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := Shrink(dir); !errors.Is(err, ErrNotStore) {
+		t.Errorf("an empty file: %v", err)
+	}
+}
