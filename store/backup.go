@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -110,6 +111,16 @@ func compacted(from *bbolt.DB, dir, pattern string) (part string, err error) {
 		return part, err
 	}
 	return part, errors.Join(bbolt.Compact(b, from, compactStep), b.Close())
+}
+
+// HeadSize is the number of bytes that HasHead needs.
+const HeadSize = 20
+
+// HasHead reports whether a file that begins with these bytes is a store. They are in the byte order of the machine
+// that wrote it.
+func HasHead(b []byte) bool {
+	const magic = 0xED0CDAED // of bbolt, in the first page after its header of 16 bytes
+	return len(b) >= HeadSize && (binary.LittleEndian.Uint32(b[16:]) == magic || binary.BigEndian.Uint32(b[16:]) == magic)
 }
 
 // InUse reports whether the file at path is a store that a process has open.

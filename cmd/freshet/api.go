@@ -98,15 +98,20 @@ func (a *remote) do(ctx context.Context, method, path string, in, out any) error
 		return err
 	}
 	defer resp.Body.Close()
-	if out == nil || resp.StatusCode == http.StatusNoContent {
-		_, err = io.Copy(io.Discard, resp.Body)
-		return err
+	if resp.StatusCode == http.StatusNoContent {
+		return nil
+	}
+	if out == nil {
+		out = new(json.RawMessage) // a page of another program is no answer
 	}
 	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
 		return fmt.Errorf("%s did not answer with JSON: is it a Freshet server? (%w)", a.base(), err)
 	}
 	return nil
 }
+
+// httpClient follows no redirects: these would turn other requests into GET, which changes nothing.
+var httpClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // send returns the response of a successful request, whose body is JSON. Other responses
 // are errors with their exit code.
@@ -134,7 +139,7 @@ func (a *remote) send(ctx context.Context, method, path string, headers http.Hea
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := httpClient.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -145,7 +150,18 @@ func (a *remote) send(ctx context.Context, method, path string, headers http.Hea
 		return resp, nil
 	}
 	defer resp.Body.Close()
+	if to, err := resp.Location(); err == nil && resp.StatusCode < 400 {
+		return nil, a.redirected(resp.Status, to.String(), path)
+	}
 	return nil, a.refusal(resp)
+}
+
+// redirected returns the error of a request for a path that is answered with another address.
+func (a *remote) redirected(status, to, path string) error {
+	if server, same := strings.CutSuffix(to, path); same {
+		return fmt.Errorf("%s answers %s to %s: name that with --server", a.base(), status, server)
+	}
+	return fmt.Errorf("%s answers %s to %s: is it a Freshet server? Name another one with --server", a.base(), status, to)
 }
 
 // unreachable returns the error of a request without an answer.

@@ -3,6 +3,7 @@ package main
 // This file holds `freshet backup` and `freshet store`, which work on the database file.
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,15 @@ func (a *remote) backup(ctx context.Context, path string) (n int64, err error) {
 		return 0, err
 	}
 	defer resp.Body.Close()
-	return cli.WriteFile(path, 0o600, func(w io.Writer) (int64, error) { return io.Copy(w, resp.Body) })
+	body := bufio.NewReader(resp.Body)
+	head, err := body.Peek(store.HeadSize)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	if resp.Header.Get("Content-Type") != "application/octet-stream" || !store.HasHead(head) {
+		return 0, fmt.Errorf("%s did not answer with a store: is it a Freshet server?", a.base())
+	}
+	return cli.WriteFile(path, 0o600, func(w io.Writer) (int64, error) { return io.Copy(w, body) })
 }
 
 // replaceable returns an error for a file that a backup must not replace, such as the

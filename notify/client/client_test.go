@@ -270,6 +270,19 @@ func TestState(t *testing.T) {
 	}
 }
 
+// A server that redirects is not followed, and the trouble names the address.
+func TestRedirect(t *testing.T) {
+	s := httptest.NewServer(http.RedirectHandler("https://freshet.example.org/v1/live", http.StatusMovedPermanently))
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var met error
+	o := client.Options{Server: s.URL, Query: "q", Trouble: func(err error) { met = err; cancel() }}
+	if err := client.Follow(ctx, o, nil); !errors.Is(err, context.Canceled) || !strings.HasSuffix(fmt.Sprint(met),
+		"301 Moved Permanently https://freshet.example.org/v1/live") {
+		t.Errorf("the trouble is %v, %v", met, err)
+	}
+}
+
 // The pause grows while no connection succeeds, also after one that worked. A slow machine only
 // makes the pauses longer.
 func TestPauseGrows(t *testing.T) {

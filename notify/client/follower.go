@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -87,7 +88,7 @@ func (f *follower) connect(ctx context.Context) error {
 	conn, resp, err := f.dialer().DialContext(ctx, f.address, nil)
 	if err != nil {
 		if resp != nil {
-			return fmt.Errorf("%w: %s", err, resp.Status)
+			return fmt.Errorf("%w: %s", err, strings.TrimSpace(resp.Status+" "+resp.Header.Get("Location")))
 		}
 		return err
 	}
