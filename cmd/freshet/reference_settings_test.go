@@ -28,9 +28,9 @@ const count = "from 0; 0 is no limit"
 var serverSettings = []described{
 	{"listen", "", "`host:port`, port 0 to 65535; 0 takes a free one", "Address to serve on. Beyond loopback it needs tokens, " +
 		"or the flag `--insecure`.", []string{"127.0.0.1:0", `"[::1]:65535"`}, []string{"127.0.0.1", "127.0.0.1:65536"}},
-	{"public_url", "", "URL without query and fragment", "Base of Link headers and topics. Empty: made from `listen`. Other " +
-		"hosts than loopback need tokens.", []string{"https://x.example/f", `""`}, []string{"ftp://x.example", "https://x.example?a",
-		"x.example"}},
+	{"public_url", "", "URL of a host, without a path", "Base of Link headers and topics. Empty: made from `listen`. Other " +
+		"hosts than loopback need tokens.", []string{"https://x.example/", `""`}, []string{"ftp://x.example", "https://x.example?a",
+		"https://x.example/f", "x.example"}},
 	{"data", "", "not empty", "Directory of the store.", []string{"d"}, []string{`""`}},
 	{"contact", "", "one line, such as `mailto:ops@example.org`", "Part of the User-Agent. Endpoints outside private networks " +
 		"need it.", []string{"mailto:ops@example.org", `""`}, []string{`"a\nb"`}},

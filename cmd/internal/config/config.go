@@ -244,6 +244,10 @@ func (c *Config) Check() error {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.RawQuery != "" || u.Fragment != "" {
 		return cli.UsageErrorf("public_url: %q is not an http or https URL without query and fragment", c.PublicURL)
 	}
+	if u.Path != "" {
+		return cli.UsageErrorf("public_url: %q has a path: give Freshet a name or a port of its own, such as https://freshet.example.org",
+			c.PublicURL)
+	}
 	if err := c.checkOrigins(); err != nil {
 		return err
 	}

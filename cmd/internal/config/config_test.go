@@ -218,6 +218,7 @@ func TestConfigErrors(t *testing.T) {
 		{"mail without its password", "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], username: " +
 			"u, password_file: /nowhere/p}\n", "mail.password_file"},
 		{"public URL with a query", "public_url: http://a.example/?x=1\n", "public_url"},
+		{"public URL with a path", "public_url: http://a.example/freshet/\n", "a path"},
 		{"no network", "proxies: {networks: [10.0.0.1]}\n", "proxies.networks[0]"},
 		{"another header", "proxies: {header: Via}\n", "proxies.header"},
 		{"every origin", "origins: [https://a.example, \"*\"]\n", "origins[1]"},
@@ -357,7 +358,7 @@ func TestSafeListen(t *testing.T) {
 		{"127.0.0.1:8080", "public_url: http://192.168.1.4:8080", false, false},
 		{"127.0.0.1:8080", "public_url: http://localhost.example.org", false, false},
 		{"127.0.0.1:8080", "public_url: https://freshet.example.org", true, true},
-		{"127.0.0.1:8080", "public_url: https://LOCALHOST/freshet", false, true},
+		{"127.0.0.1:8080", "public_url: https://LOCALHOST/", false, true},
 		{"127.0.0.1:8080", "public_url: http://[::1]:80", false, true},
 		{"127.0.0.1:8080", "public_url: https://freshet.example.org\ntokens: [{name: a, role: admin, sha256: \"" + hash + "\"}]", false, true},
 	} {
