@@ -84,6 +84,11 @@ func TestCompose(t *testing.T) {
 		!slices.Equal(s.Volumes, []string{"data:/data"}) {
 		t.Errorf("copied %q, ports %q, listens on %q, volumes %q", sources, s.Ports, listen, s.Volumes)
 	}
+	for _, name := range []string{"FRESHET_CONTACT", "FRESHET_PUBLIC_URL", "FRESHET_PROXIES_NETWORKS"} {
+		if got, want := s.Environment[name], "${"+name+":-}"; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
 
 	// Without a token the server refuses to listen there.
 	env := map[string]string{}
