@@ -75,6 +75,14 @@ func TestClientPrecedence(t *testing.T) {
 	}
 }
 
+// An empty file of the token is an error: no request is sent without a token that is wanted.
+func TestEmptyTokenFile(t *testing.T) {
+	code, _, stderr := runCLI(t, map[string]string{"FRESHET_TOKEN_FILE": os.DevNull}, "", "token", "list")
+	if want := "FRESHET_TOKEN_FILE: " + os.DevNull + " is empty"; code != cli.ExitUsage || !strings.Contains(stderr, want) {
+		t.Errorf("exit code %d, says %q, want %q", code, stderr, want)
+	}
+}
+
 // The endpoints of the example file are valid.
 func TestExampleFileChecks(t *testing.T) {
 	if code, _, stderr := runCLI(t, nil, "", "config", "check", "--config", "dist/freshet.example.yaml"); code != cli.ExitOK {

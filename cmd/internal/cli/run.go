@@ -149,13 +149,23 @@ func ListenError(err error) error {
 // SecretFrom reads a secret from NAME, or from the file that NAME_FILE names.
 func SecretFrom(getenv func(string) string, name string) (string, error) {
 	if path := getenv(name + "_FILE"); path != "" {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return "", UsageErrorf("%s_FILE: %v", name, err)
-		}
-		return strings.TrimSpace(string(b)), nil
+		return SecretIn(path, name+"_FILE")
 	}
 	return getenv(name), nil
+}
+
+// SecretIn reads a secret from the file that a setting names. An empty file is an error: without a secret, a server
+// would be open.
+func SecretIn(path, setting string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", UsageErrorf("%s: %v", setting, err)
+	}
+	secret := strings.TrimSpace(string(b))
+	if secret == "" {
+		return "", UsageErrorf("%s: %s is empty", setting, path)
+	}
+	return secret, nil
 }
 
 // PrintJSON prints v on one line.

@@ -171,11 +171,10 @@ func (c *Cluster) Token() (string, error) {
 	if c.TokenFile == "" {
 		return "", nil
 	}
-	b, err := os.ReadFile(c.TokenFile)
+	secret, err := cli.SecretIn(c.TokenFile, "cluster.token_file")
 	if err != nil {
-		return "", cli.UsageErrorf("cluster.token_file: %v", err)
+		return "", err
 	}
-	secret := strings.TrimSpace(string(b))
 	if len(secret) < registry.MinSecretLength {
 		return "", cli.UsageErrorf("cluster.token_file: %s: the secret has %d characters, at least %d are needed", c.TokenFile,
 			len(secret), registry.MinSecretLength)

@@ -13,7 +13,6 @@ import (
 	"net/mail"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,11 +162,7 @@ func (m *Mail) Password() (string, error) {
 	if m.PasswordFile == "" {
 		return "", nil
 	}
-	b, err := os.ReadFile(m.PasswordFile)
-	if err != nil {
-		return "", cli.UsageErrorf("mail.password_file: %v", err)
-	}
-	return strings.TrimSpace(string(b)), nil
+	return cli.SecretIn(m.PasswordFile, "mail.password_file")
 }
 
 func (m *Mail) check() error {

@@ -336,6 +336,18 @@ func TestConfigSecretFromFile(t *testing.T) {
 	if d := cmp.Diff(want, c.Tokens); d != "" {
 		t.Errorf("tokens (-want +got):\n%s", d)
 	}
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, []byte(" \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadConfig(t, "", map[string]string{"FRESHET_ADMIN_TOKEN_FILE": empty}); cli.ExitCode(err) != cli.ExitUsage ||
+		fmt.Sprint(err) != "FRESHET_ADMIN_TOKEN_FILE: "+empty+" is empty" {
+		t.Errorf("an empty file of the token: %v", err)
+	}
+	mail := "mail: {server: \"127.0.0.1:25\", from: a@example.org, recipients: [example.org], username: u, password_file: " + empty + "}\n"
+	if _, err := loadConfig(t, mail, nil); cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(fmt.Sprint(err), "is empty") {
+		t.Errorf("an empty file of the password: %v", err)
+	}
 }
 
 // Strangers are not served without tokens.
