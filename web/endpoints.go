@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -73,6 +74,12 @@ func (c endpointAPI) answer(status int, was, e registry.Endpoint, err error) err
 		return err
 	}
 	v.Notes = registry.Overridden(was, e, v.Sources)
+	if e.Feed != "" {
+		if _, err := FindFeed(c.ChangeFeeds, e.Feed); missing(err) {
+			v.Notes = append(v.Notes, fmt.Sprintf("feed: there is no feed %q: name another one, or none, or define it under feeds in "+
+				"the configuration file", e.Feed))
+		}
+	}
 	c.w.Header().Set("ETag", endpointTag(e))
 	return c.json(status, v)
 }

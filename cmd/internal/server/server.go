@@ -583,6 +583,12 @@ func (s *Server) LogStart() error {
 		s.log.Warn("--insecure: everyone who reaches this server may do everything", "listen", s.conf.Listen, "public_url", s.conf.PublicURL)
 	}
 	s.warnOfSharedURLs("")
+	for _, e := range endpoints {
+		if err := s.fleet.checkFeed(e); err != nil {
+			s.log.Warn("an endpoint cannot use its feed", "endpoint", e.Name, "error", err,
+				"remedy", "name another one in its setting feed, or none")
+		}
+	}
 	b := cli.ThisBuild()
 	s.log.Info("started", "version", b.Version, "revision", b.Revision, "config", s.conf.File, "data", s.conf.Data, "listen",
 		s.listener.Addr().String(),
