@@ -78,7 +78,7 @@ func (f follower) read(arg string) (string, error) {
 	info, err := os.Stat(arg)
 	switch name := strings.ToLower(arg); {
 	case arg == "-", err == nil && info.Mode().IsRegular():
-		return f.readQuery(arg)
+		return f.readText(arg)
 	case !strings.Contains(name, "://") && (strings.HasSuffix(name, ".rq") || strings.HasSuffix(name, ".sparql")):
 		return "", cli.UsageErrorf("there is no file %s", arg)
 	}

@@ -51,6 +51,20 @@ func TestMistakesAreAnswered(t *testing.T) {
 	}
 }
 
+// The file of a profile is a JSON object.
+func TestProfileFilesThatAreNone(t *testing.T) {
+	for _, stdin := range []string{"null", "[1]", "{"} {
+		code, _, stderr := runCLI(t, nil, stdin, "profile", "add", "--item", "x every 5m", "-")
+		if code != cli.ExitUsage || !strings.Contains(stderr, "- is no JSON object") {
+			t.Errorf("%s: exit code %d, says %q", stdin, code, stderr)
+		}
+	}
+	code, _, stderr := runCLI(t, nil, "", "profile", "add", "/nonexistent.json")
+	if code != cli.ExitUsage || strings.Contains(stderr, "query") || !strings.Contains(stderr, "open /nonexistent.json") {
+		t.Errorf("exit code %d, says %q", code, stderr)
+	}
+}
+
 // A variable that has no effect is named.
 func TestUnknownVariablesAreNamed(t *testing.T) {
 	var stderr strings.Builder

@@ -81,13 +81,16 @@ func capturesPath(profile string) string {
 // profileBody completes a new profile: flags override the members in the file.
 func profileBody(a *remote, c *cobra.Command, args []string, body map[string]any) error {
 	if len(args) == 1 {
-		text, err := a.readQuery(args[0])
+		text, err := a.readText(args[0])
 		if err != nil {
 			return err
 		}
 		given := maps.Clone(body)
 		if err := json.Unmarshal([]byte(text), &body); err != nil {
 			return cli.UsageErrorf("%s is no JSON object: %v", args[0], err)
+		}
+		if body == nil { // the JSON is null
+			return cli.UsageErrorf("%s is no JSON object", args[0])
 		}
 		maps.Copy(body, given)
 	}

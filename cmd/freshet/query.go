@@ -123,8 +123,8 @@ func printPaused(done string) printer {
 	}
 }
 
-// readQuery reads the query text from a file, or from standard input for "-".
-func (a *remote) readQuery(path string) (string, error) {
+// readText reads a text from a file, or from standard input for "-".
+func (a *remote) readText(path string) (string, error) {
 	var b []byte
 	var err error
 	if path == "-" {
@@ -133,7 +133,7 @@ func (a *remote) readQuery(path string) (string, error) {
 		b, err = os.ReadFile(path)
 	}
 	if err != nil {
-		return "", cli.UsageErrorf("the query cannot be read: %v", err)
+		return "", cli.UsageErrorf("the file cannot be read: %v", err)
 	}
 	if !utf8.Valid(b) { // JSON would replace the bytes
 		return "", cli.UsageErrorf("%s is not UTF-8: convert it first", path)
@@ -143,7 +143,7 @@ func (a *remote) readQuery(path string) (string, error) {
 
 // queryText adds the text of the query in the file that the argument names.
 func queryText(a *remote, _ *cobra.Command, args []string, body map[string]any) (err error) {
-	body["query"], err = a.readQuery(args[0])
+	body["query"], err = a.readText(args[0])
 	return err
 }
 
