@@ -364,6 +364,7 @@ func TestErrors(t *testing.T) {
 		{`{"type":"subscribe","id":"x","query":"q","resume":{"epoch":"e"}}`, "bad_params", "x"},
 		{`{"type":"subscribe","id":"x","query":"q","resume":{"epoch":"e","seq":-1}}`, "bad_params", "x"},
 		{`{"type":"subscribe","id":"x","query":"q","resume":{"epoch":"e","seq":9007199254740992}}`, "bad_params", "x"},
+		{`{"type":"subscribe","id":"x","query":"q","resume":{"epoch":"` + strings.Repeat("e", 65) + `","seq":1}}`, "bad_params", "x"},
 		{`{"type":"subscribe","id":"x","query":"q","filter":{"color":"red"}}`, "bad_params", "x"},
 		{`{"type":"subscribe","id":"x","query":"q","filter":{"min_jaccard":2}}`, "bad_params", "x"},
 		{`{"type":"subscribe","id":"x","query":"q","filter":{"where":[{"var":"s","op":"~","value":"a"}]}}`, "bad_params", "x"},

@@ -261,6 +261,16 @@ func (e *SettingError) Unwrap() error { return e.Err }
 
 var endpointName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
+// CheckEndpointName returns a *Problem about a field if a text cannot be the name of an endpoint.
+func CheckEndpointName(pointer, name string) error {
+	if !endpointName.MatchString(name) {
+		return WrongField(KindBadSetting, pointer, "%s", endpointNames)
+	}
+	return nil
+}
+
+const endpointNames = "a name begins with a letter or digit and holds letters, digits, dot, underscore and hyphen, 64 at most"
+
 // CheckEndpoint returns a *Problem if an endpoint's settings are invalid.
 // schedule checks what this package does not know, such as slot, budget, policy
 // and contact. Its errors may wrap a *SettingError.
@@ -271,7 +281,7 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	u, err := url.Parse(e.URL)
 	switch {
 	case !endpointName.MatchString(e.Name):
-		return bad("name", "a name begins with a letter or digit and holds letters, digits, dot, underscore and hyphen, 64 at most")
+		return bad("name", endpointNames)
 	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
 		return bad("url", "the URL must be absolute, with http or https")
 	case u.Fragment != "" || strings.Contains(e.URL, "#"):

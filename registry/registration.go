@@ -163,12 +163,20 @@ func checkTagsAndWeight(tags []string, weight float64) error {
 		return WrongField(KindBadSetting, "/tags", "at most %d tags", maxTags)
 	}
 	for i, t := range tags {
-		if len(t) > maxName || !printable(t) || !visible(t) {
-			return WrongField(KindBadSetting, fmt.Sprintf("/tags/%d", i), "a tag has 1 to %d printable bytes", maxName)
+		if err := CheckTag(fmt.Sprintf("/tags/%d", i), t); err != nil {
+			return err
 		}
 	}
 	if !(weight >= 0 && weight <= 1e6) {
 		return WrongField(KindBadSetting, "/weight", "a weight must be from 0 to 1,000,000")
+	}
+	return nil
+}
+
+// CheckTag returns a *Problem about a field if a text cannot be a tag.
+func CheckTag(pointer, tag string) error {
+	if len(tag) > maxName || !printable(tag) || !visible(tag) {
+		return WrongField(KindBadSetting, pointer, "a tag has 1 to %d printable bytes", maxName)
 	}
 	return nil
 }

@@ -84,7 +84,8 @@ func TestMailIsRefused(t *testing.T) {
 	b := notifytest.NewMailbox(t, nil)
 	r.mailing(alert.Mail{Server: b.Addr, Security: service.StartTLS})
 	for to, want := range map[string]string{"ops": "not an address", "Ops <ops@example.org>": "not an address",
-		"ops@example.com": "mail.recipients", "two@example.net": "mail.recipients", "x@sub.example.org": "mail.recipients"} {
+		"ops@example.com": "mail.recipients", "two@example.net": "mail.recipients", "x@sub.example.org": "mail.recipients",
+		strings.Repeat("x", 250) + "@example.org": "longer than 254 bytes"} {
 		if err := make(to); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", to, err)
 		}

@@ -134,10 +134,13 @@ func (r *request) position() (p registry.Position, ok bool, err error) {
 	if r.Resume == nil {
 		return p, false, nil
 	}
-	if r.Resume.Epoch == "" || r.Resume.Seq == nil || *r.Resume.Seq >= 1<<53 {
-		return p, false, badParams("resume needs epoch and seq (an integer below 2^53)")
+	if r.Resume.Seq != nil {
+		p, err = registry.ParsePosition(registry.Position{Epoch: r.Resume.Epoch, Seq: *r.Resume.Seq}.String())
 	}
-	return registry.Position{Epoch: r.Resume.Epoch, Seq: *r.Resume.Seq}, true, nil
+	if r.Resume.Seq == nil || err != nil {
+		return p, false, badParams("resume needs the epoch and the seq (an integer below 2^53) of a message")
+	}
+	return p, true, nil
 }
 
 func (r *request) snapshotMode() (bool, error) {

@@ -71,7 +71,7 @@ var changes = []string{"changed", "added", "removed"}
 // countVars are the variables of summaries of rules that are not about rows.
 var countVars = []string{"rows", "added", "removed"}
 
-var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+var labelName = regexp.MustCompile(fmt.Sprintf(`^[a-zA-Z_][a-zA-Z0-9_]{0,%d}$`, maxName-1))
 
 // Compile checks the settings of a rule for a query with this form and these variables; nil
 // if they are unknown. A rule is not evaluated while more than most rows meet its condition.
@@ -155,7 +155,8 @@ func (p *Program) parseLabels(labels map[string]string, vars []string) error {
 		case name == "alertname":
 			return registry.BadSetting(pointer, "the label alertname is the name of the rule: leave it out")
 		case !labelName.MatchString(name):
-			return registry.BadSetting(pointer, "the label %q is not a name of letters, digits and _ that begins with a letter", name)
+			return registry.BadSetting(pointer, "the label %.40q is not a name of letters, digits and _ that begins with a letter and has at most "+
+				"%d bytes", name, maxName)
 		}
 		t, err := parseTemplate(text, pointer, "the label "+name, inLabels)
 		if err != nil && p.kind != byRow {
@@ -267,7 +268,7 @@ func (p *Program) parseWhen(text string, form diff.Form) error {
 	switch {
 	case rest == "":
 		return bad("the condition is missing")
-	case len(rest) > maxText || !utf8.ValidString(rest):
+	case len(text) > maxText || !utf8.ValidString(rest):
 		return bad("the condition is a text of at most %d bytes", maxText)
 	}
 	word := variable(rest)

@@ -282,6 +282,7 @@ func TestBadSettings(t *testing.T) {
 		{"/name", "no blanks", diff.Select, func(r *registry.RuleSettings) { r.Name = "a b" }},
 		{"/name", "are ids", diff.Select, func(r *registry.RuleSettings) { r.Name = "rule_1" }},
 		{"/when", "is missing; write rows > 0", diff.Select, func(r *registry.RuleSettings) { r.When = " " }},
+		{"/when", "at most 2000 bytes", diff.Select, func(r *registry.RuleSettings) { r.When += strings.Repeat(" ", 2000) }},
 		{"/when", "needs a value", diff.Select, func(r *registry.RuleSettings) { r.When = "?value >" }},
 		{"/when", "needs a comparison", diff.Select, func(r *registry.RuleSettings) { r.When = "?value is 3" }},
 		{"/when", "neither a variable", diff.Select, func(r *registry.RuleSettings) { r.When = "value > 3" }},
@@ -296,6 +297,9 @@ func TestBadSettings(t *testing.T) {
 		{"/for", "leave out for", diff.Select, func(r *registry.RuleSettings) { r.When, r.For = "changed", minutes(1) }},
 		{"/labels/alertname", "leave it out", diff.Select, func(r *registry.RuleSettings) { r.Labels = map[string]string{"alertname": "x"} }},
 		{"/labels/a-b", "letters, digits", diff.Select, func(r *registry.RuleSettings) { r.Labels = map[string]string{"a-b": "x"} }},
+		{"/labels/" + strings.Repeat("a", 129), "at most 128", diff.Select, func(r *registry.RuleSettings) {
+			r.Labels = map[string]string{strings.Repeat("a", 129): "x"}
+		}},
 		{"/labels/x", "names ?y", diff.Select, func(r *registry.RuleSettings) { r.Labels = map[string]string{"x": "?y"} }},
 		{"/labels/x", "one alert only", diff.Select, func(r *registry.RuleSettings) {
 			r.When, r.Labels = "rows > 1",

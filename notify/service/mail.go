@@ -31,6 +31,7 @@ const (
 const (
 	mailTime    = 30 * time.Second // for sending one e-mail
 	mostProblem = 300              // bytes of a mail server's answer that are shown
+	mostMail    = 254              // bytes of an address (RFC 5321)
 )
 
 // Mail says how e-mail is sent, and to whom it may go.
@@ -49,6 +50,9 @@ func (m *Mail) Check(address string) error {
 	a, err := netmail.ParseAddress(address)
 	if err != nil || a.Name != "" || a.Address != address {
 		return errors.New("it is not an address such as ops@example.org")
+	}
+	if len(address) > mostMail {
+		return fmt.Errorf("it is longer than %d bytes", mostMail)
 	}
 	if m.Server == "" {
 		return errors.New("this server sends no e-mail: an operator can set mail.server, or use a webhook or Alertmanager")

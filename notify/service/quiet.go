@@ -33,8 +33,16 @@ const mostRepeat = 7 * 24 * time.Hour
 // mostHour is the largest number of messages in an hour that can be asked for.
 const mostHour = 60
 
+// mostQuiet is the largest length of a setting in bytes. The longest names of time zones have about half of it.
+const mostQuiet = 64
+
 // ReadQuiet reads settings. Its errors are for their author.
 func ReadQuiet(q registry.Quiet) (out Quiet, err error) {
+	for _, field := range [][2]string{{"digest", q.Digest}, {"zone", q.Zone}, {"quiet", q.Hours}, {"most", q.Most}, {"repeat", q.Repeat}} {
+		if len(field[1]) > mostQuiet { // it is stored as it is
+			return out, fmt.Errorf("%s has at most %d bytes", field[0], mostQuiet)
+		}
+	}
 	if out.zone, err = time.LoadLocation(q.Zone); err != nil || q.Zone == "Local" {
 		return out, errors.New("zone is a time zone such as Europe/Berlin")
 	}

@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -57,5 +58,18 @@ func TestQuiet(t *testing.T) {
 	}
 	if got := q.Next(at("2026-03-28 12:31"), at("2026-03-28 12:31"), recent); len(recent) != 2 || !got.Equal(at("2026-03-28 13:00")) {
 		t.Errorf("%v after %v", got, recent)
+	}
+}
+
+// Settings that are stored as they were written have few bytes, whatever the rest of them reads as.
+func TestQuietIsShort(t *testing.T) {
+	long := strings.Repeat("0", 100)
+	for field, q := range map[string]registry.Quiet{
+		"digest": {Digest: long + "1h"}, "zone": {Zone: "Europe" + strings.Repeat("/", 100) + "Berlin"},
+		"quiet": {Hours: "22:00-07:00" + strings.Repeat(" ", 100)}, "most": {Most: long + "1"}, "repeat": {Repeat: long + "1h"},
+	} {
+		if _, err := service.ReadQuiet(q); err == nil || !strings.HasPrefix(err.Error(), field+" has at most ") {
+			t.Errorf("%s: %v", field, err)
+		}
 	}
 }

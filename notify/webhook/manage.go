@@ -71,6 +71,15 @@ func (m *Manager) draft(c registry.Caller, r registry.WebhookRequest) (s registr
 	if len(r.Name) > 256 {
 		return s, registry.BadSetting("/name", "a name has at most 256 bytes")
 	}
+	if r.Tag != "" {
+		err = registry.CheckTag("/tag", r.Tag)
+	}
+	if err == nil && r.Endpoint != "" {
+		err = registry.CheckEndpointName("/endpoint", r.Endpoint)
+	}
+	if err != nil {
+		return s, err
+	}
 	if r.Query != "" {
 		if r.Tag != "" || r.Endpoint != "" {
 			return s, registry.BadSetting("/query", "say either query, or tag and endpoint")
@@ -136,7 +145,7 @@ func NewSecret(given string) (string, error) {
 	}
 	text, ok := strings.CutPrefix(given, SecretPrefix)
 	key, err := base64.StdEncoding.DecodeString(text)
-	if !ok || err != nil || len(key) < 24 || len(key) > 64 {
+	if !ok || strings.ContainsAny(text, "\r\n") /* which the decoder skips */ || err != nil || len(key) < 24 || len(key) > 64 {
 		return "", registry.BadSetting("/secret", "a secret is %s and the base64 of 24 to 64 bytes", SecretPrefix)
 	}
 	return given, nil

@@ -225,7 +225,8 @@ func TestRotate(t *testing.T) {
 	if got := signatures(); len(got) != 1 {
 		t.Errorf("%d signatures when there was no grace", len(got))
 	}
-	for _, bad := range []string{"whsec_short", "QUJD", "whsec_" + strings.Repeat("A", 200), "whsec_***"} {
+	for _, bad := range []string{"whsec_short", "QUJD", "whsec_" + strings.Repeat("A", 200), "whsec_***",
+		"whsec_" + strings.Repeat("QUJD", 10) + strings.Repeat("\n", 200)} {
 		if _, err := r.Rotate(s.ID, bad, 0); err == nil {
 			t.Errorf("secret %s is taken", bad)
 		}
@@ -288,6 +289,7 @@ func TestFilterAndRate(t *testing.T) {
 	for field, w := range map[string]registry.WebhookRequest{
 		"/filter": {Query: "q", Filter: json.RawMessage(`{"vars":7}`)}, "/rate": {Rate: registry.Duration(25 * time.Hour)},
 		"/url": {Query: "q"}, "/secret": {Query: "q", Secret: "x"}, "/name": {Query: "q", Name: strings.Repeat("x", 300)},
+		"/tag": {Tag: strings.Repeat("x", 129)}, "/endpoint": {Endpoint: strings.Repeat("x", 65)},
 	} {
 		if w.URL = h.http.URL; field == "/url" {
 			w.URL = "http://10.0.0.1/"
