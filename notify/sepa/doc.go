@@ -25,7 +25,8 @@
 // the query has a new epoch, the client cannot be updated row by row. It receives an
 // error with status_code 410 and "unsubscribed", and subscribes again. The same
 // happens, with other codes, when the query is deleted (404), when a token expires
-// (401), and when an operator ends the subscription ("dropped", 410).
+// (401), when it no longer has the role app (403), and when an operator ends the
+// subscription ("dropped", 410).
 //
 // A connection without a subscription for 30 s is closed with 4408.
 //

@@ -3,6 +3,7 @@ package sepa_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -49,8 +50,16 @@ type rig struct {
 }
 
 type gate struct {
-	mu     sync.Mutex
-	tokens map[string]registry.Caller
+	mu       sync.Mutex
+	tokens   map[string]registry.Caller
+	guessing bool  // wrong tokens come from all addresses
+	broken   error // the tokens cannot be read
+}
+
+func (g *gate) set(do func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	do()
 }
 
 func (g *gate) Authenticate(from, token string) (registry.Caller, error) {
@@ -59,6 +68,12 @@ func (g *gate) Authenticate(from, token string) (registry.Caller, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	switch {
+	case g.broken != nil:
+		return registry.Caller{}, g.broken
+	case g.guessing && from != "":
+		return registry.Caller{}, registry.ErrGuessing
+	}
 	c, ok := g.tokens[token]
 	if !ok {
 		return c, fmt.Errorf("token: %w", registry.ErrUnauthorized)
@@ -460,6 +475,52 @@ func TestTokensEnd(t *testing.T) {
 			t.Errorf("%s: %s", token, m)
 		}
 		p.expect(`{"unsubscribed":{"spuid":%q}}`, spuid)
+	}
+}
+
+// Whether the token of a subscription is still good is no guess, whatever else comes from its address.
+func TestTokensEndWhileOthersGuess(t *testing.T) {
+	r := newRig(t, func(o *notify.Options, _ *sepa.Server) { o.Timing.Ping = 20 * time.Millisecond })
+	id := r.log.Add("q", diff.Select, false)
+	r.record(id, table(false, "a"))
+	for status, change := range map[int]func(token string){
+		http.StatusUnauthorized: func(token string) { delete(r.gate.tokens, token) },
+		http.StatusForbidden:    func(token string) { r.gate.tokens[token] = registry.Caller{Name: token, Role: registry.RoleRead} },
+	} {
+		token := fmt.Sprint("token ", status)
+		r.gate.set(func() {
+			r.gate.guessing, r.gate.tokens[token] = false, registry.Caller{Name: token, Role: registry.RoleApp}
+		})
+		p := r.dial("", http.Header{"Authorization": {"Bearer " + token}})
+		p.subscribe("q", "one")
+		spuids := map[string]string{"one": p.spuidOf(p.read())}
+		r.gate.set(func() { r.gate.guessing = true })
+		p.subscribe("q", "two")
+		spuids["two"] = p.spuidOf(p.read())
+		p.send(`{"subscribe":{"sparql":"q","authorization":"Bearer another"}}`)
+		if m := p.read(); !strings.Contains(m, `"status_code":429`) {
+			t.Errorf("a token that nothing follows with: %s", m)
+		}
+		r.gate.set(func() { r.gate.broken = errors.New("disk") })
+		time.Sleep(100 * time.Millisecond) // some checks
+		r.record(id, table(false, fmt.Sprint("b", status)))
+		for range spuids {
+			if m := p.read(); !strings.HasPrefix(m, `{"notification"`) {
+				t.Errorf("while the tokens cannot be read: %s", m)
+			}
+		}
+		r.gate.set(func() { r.gate.broken = nil; change(token) })
+		for range spuids {
+			m := p.read()
+			var end struct {
+				Status int `json:"status_code"`
+				Alias  string
+			}
+			if err := json.Unmarshal([]byte(m), &end); err != nil || end.Status != status {
+				t.Errorf("%d: %s", status, m)
+			}
+			p.expect(`{"unsubscribed":{"spuid":%q}}`, spuids[end.Alias])
+		}
 	}
 }
 

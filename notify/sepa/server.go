@@ -123,7 +123,7 @@ func (c *client) Wait() {
 	c.active.Wait()
 }
 
-// inspect ends subscriptions whose token is no longer valid.
+// inspect ends subscriptions whose token is no longer valid, or no longer enough.
 func (c *client) inspect() {
 	c.mu.Lock()
 	subs := make([]*subscription, 0, len(c.subs))
@@ -132,8 +132,8 @@ func (c *client) inspect() {
 	}
 	c.mu.Unlock()
 	for _, s := range subs {
-		if _, err := c.caller(s.token); errors.Is(err, registry.ErrUnauthorized) {
-			s.end(err)
+		if _, err := c.caller(s.token); errors.Is(err, registry.ErrUnauthorized) || errors.As(err, new(*refusal)) {
+			s.end(err) // other errors are the server's
 		}
 	}
 }
@@ -169,11 +169,27 @@ func (c *client) Take(frame []byte) error {
 
 // caller returns the current caller of a token.
 func (c *client) caller(token string) (registry.Caller, error) {
-	who, err := c.s.Gate.Authenticate(c.from, token)
+	from := c.from
+	if c.knows(token) { // whether it is still valid is no guess
+		from = ""
+	}
+	who, err := c.s.Gate.Authenticate(from, token)
 	if err == nil && !who.MayRegister() {
 		err = refuse(http.StatusForbidden, "forbidden", "subscribing registers the query, which needs the role app")
 	}
 	return who, err
+}
+
+// knows reports whether a subscription has a token.
+func (c *client) knows(token string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.subs {
+		if s.token == token {
+			return true
+		}
+	}
+	return false
 }
 
 // token returns the token of a message, or else that of the connection.
