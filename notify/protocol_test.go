@@ -79,6 +79,10 @@ func TestCloseCodes(t *testing.T) {
 		{"bad UTF-8 later", nil, say(`{"type":"init"}`, "{\"type\":\"ping\",\"payload\":\"\xc3\x28\"}"), 1007},
 		{"too large", func(o *notify.Options) { o.Limits.Message = 1000 }, say(`{"type":"init","client":"` + strings.Repeat("x", 1000) +
 			`"}`), 1009},
+		{"too large before init", nil, say(`{"type":"init","client":"` + strings.Repeat("x", 16<<10) + `"}`), 1009},
+		{"too large in fragments before init", nil, fragments(20, 1000), 1009},
+		{"as large after init as it may be", nil, say(`{"type":"init"}`, `{"type":"ping","payload":"`+strings.Repeat("x", 1<<20-100)+`"}`,
+			`{"type":"ping","payload":"`+strings.Repeat("x", 1<<20)+`"}`), 1009},
 		{"too large in fragments", func(o *notify.Options) { o.Limits.Message = 1000 }, fragments(20, 100), 1009},
 		{"too many pings", few, frames(strings.Repeat("\x89\x80abcd", 20)), 4003},
 		{"too many pongs", few, frames(strings.Repeat("\x8a\x81abcd!", 20)), 4003},

@@ -79,7 +79,7 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, way registry.Way
 	}
 	c := &Conn{srv: s, ws: ws, wire: h.wire, read: make(chan struct{}), place: place,
 		limiter: rate.NewLimiter(rate.Limit(s.opts.Limits.Rate), s.opts.Limits.Burst)}
-	c.wire.most = 2 * s.opts.Limits.Message
+	c.Unbound()
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	context.AfterFunc(c.ctx, c.finish)
 	c.out = gathering{wire: c.wire, ctx: c.ctx, pool: &s.buffers, fail: c.cancel}
@@ -258,10 +258,20 @@ func (c *Conn) finish() {
 	c.place.Leave()
 }
 
-// watchReads limits the size of messages, and extends the time without input. A close frame of the
+// Bound limits the size of a message, at most to Limits.Message. It is called before the connection is served, or while
+// Take runs.
+func (c *Conn) Bound(most int64) {
+	most = min(most, c.srv.opts.Limits.Message)
+	c.ws.SetReadLimit(most)
+	c.wire.most = 2 * most
+}
+
+// Unbound allows messages of up to Limits.Message.
+func (c *Conn) Unbound() { c.Bound(c.srv.opts.Limits.Message) }
+
+// watchReads extends the time without input. A close frame of the
 // client is answered by finish.
 func (c *Conn) watchReads() {
-	c.ws.SetReadLimit(c.srv.opts.Limits.Message)
 	c.ws.SetCloseHandler(func(int, string) error { return nil })
 	c.ws.SetPongHandler(func(string) error { return c.control() })
 	answer := c.ws.PingHandler()

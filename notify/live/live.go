@@ -139,6 +139,7 @@ func (c *liveConn) init(r request, err error) error {
 	c.mu.Lock()
 	c.login = l
 	c.mu.Unlock()
+	c.Unbound()
 	c.Recheck() // the token may expire before the next heartbeat
 	o := c.srv.opts
 	c.out.add(frame("ready",

@@ -18,6 +18,9 @@ import (
 // Subprotocol is the WebSocket subprotocol of Server.
 const Subprotocol = "freshet.v1"
 
+// mostInit bounds messages until init is accepted, in bytes: strangers do not make the server hold more.
+const mostInit = 16 << 10
+
 // A Server is the handler of /v1/live.
 type Server struct {
 	hub     *notify.Server
@@ -44,6 +47,7 @@ func (s *Server) Confirm() error { return s.opts.Confirm() }
 // ServeHTTP upgrades a request to a connection that speaks freshet.v1.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Accept(w, r, registry.WebSocket, Subprotocol, func(c *Conn) Protocol {
+		c.Bound(mostInit)
 		return &liveConn{Conn: c, subs: make(map[string]*subscription), initDue: time.Now().Add(s.opts.Timing.Init),
 			login: login{from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), token: notify.Bearer(r)}}
 	})

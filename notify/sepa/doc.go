@@ -28,7 +28,8 @@
 // (401), when it no longer has the role app (403), and when an operator ends the
 // subscription ("dropped", 410).
 //
-// A connection without a subscription for 30 s is closed with 4408.
+// A connection without a subscription for 30 s is closed with 4408. A message has at
+// most 64 KiB until the request, or a subscription, has had a valid token.
 //
 // Queries run at the default endpoint. Filter and rate are parameters of the
 // connection's URL and apply to all its subscriptions, see cursor.ParseParams.

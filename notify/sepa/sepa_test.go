@@ -524,6 +524,36 @@ func TestTokensEndWhileOthersGuess(t *testing.T) {
 	}
 }
 
+// A client that has shown no token may send a query, but does not make the server hold a large message.
+func TestLargeMessagesNeedAToken(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", diff.Select, false)
+	r.record(id, table(false, "a"))
+	r.gate.set(func() { r.gate.tokens = map[string]registry.Caller{"good": {Name: "a", Role: registry.RoleApp}} })
+	large := func(n int, more string) string {
+		return `{"subscribe":{"sparql":"q","alias":"` + strings.Repeat("x", n) + `"` + more + `}}`
+	}
+	const authorization = `,"authorization":"Bearer good"`
+	p := r.dial("", nil)
+	p.send(large(60_000, ""))
+	if m := p.read(); !strings.Contains(m, "the alias is too long") {
+		t.Errorf("60 KB without a token: %s", m)
+	}
+	p.send(large(70_000, authorization))
+	if code := p.closed(); code != websocket.CloseMessageTooBig {
+		t.Errorf("70 KB without a token end with %d", code)
+	}
+	p = r.dial("", nil)
+	p.send(large(10, authorization))
+	p.spuid()
+	for _, p := range []*peer{p, r.dial("", http.Header{"Authorization": {"Bearer good"}})} {
+		p.send(large(1_000_000, ""))
+		if m := p.read(); !strings.Contains(m, "the alias is too long") {
+			t.Errorf("1 MB with a token: %s", m)
+		}
+	}
+}
+
 // A client that does not read is closed with 4001 and delays no other.
 func TestSlowReader(t *testing.T) {
 	r := newRig(t, func(o *notify.Options, _ *sepa.Server) {

@@ -47,11 +47,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &client{s: s, header: notify.Bearer(r), from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]),
 		program: notify.Program(r), subs: map[string]*subscription{}, idleSince: time.Now(),
 		options: notify.StreamOptions{Filter: filter, Rate: rate}}
+	_, err = s.Gate.Authenticate(c.from, c.header)
 	s.Live.Accept(w, r, registry.SEPA, "", func(conn *live.Conn) live.Protocol {
-		c.conn = conn
+		if c.conn = conn; err != nil {
+			conn.Bound(mostUnknown)
+		}
 		return c
 	})
 }
+
+// mostUnknown bounds messages until a valid token has come, in bytes: strangers do not make the server hold more. The
+// message that brings the token has a query, too.
+const mostUnknown = 64 << 10
 
 func (s *Server) limit() int { return cmp.Or(s.Limit, 100) }
 
@@ -233,6 +240,7 @@ func (c *client) subscribe(r *subscribe) error {
 	}
 	sub := &subscription{c: c, spuid: "sepa://subscription/" + rand.Text(), alias: r.Alias, token: token, caller: who.Name, query: q,
 		release: release, lags: c.conn.Lags()}
+	c.conn.Unbound()
 	if !c.start(sub, who.Expires) {
 		release()
 	}

@@ -77,7 +77,11 @@ func (s *Server) certain(need registry.Role, w http.ResponseWriter, run func() e
 func (s *Server) act(a action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
-		r.Body = http.MaxBytesReader(w, r.Body, int64(s.Limits.Body))
+		most := int64(s.Limits.Body)
+		if a.need == "" {
+			most = min(most, mostStranger)
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		if !v.checkRole(a.path, a.need, a.open) {
 			return
 		}
@@ -91,6 +95,9 @@ func (s *Server) act(a action) http.Handler {
 	})
 }
 
+// mostStranger bounds the forms that strangers may send, in bytes.
+const mostStranger = 16 << 10
+
 // readForm reads a form, which may have files. They stay in memory, as far as the body may be large.
 func readForm(r *http.Request) error {
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
@@ -102,7 +109,9 @@ func readForm(r *http.Request) error {
 func formError(err error) error {
 	var big *http.MaxBytesError
 	switch {
-	case errors.As(err, &big):
+	case errors.As(err, &big) && big.Limit == mostStranger:
+		return &registry.Problem{Kind: registry.KindBodyTooLarge, Detail: "This form has at most 16 KiB."}
+	case big != nil:
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &registry.Problem{Kind: registry.KindBodyTooSlow, Title: "The form did not arrive",

@@ -52,6 +52,15 @@ func TestCookie(t *testing.T) {
 	}
 }
 
+// Strangers do not make the server hold large forms.
+func TestFormsOfStrangers(t *testing.T) {
+	ops, _ := token("ops", registry.RoleAdmin)
+	r := newRig(t, ops)
+	for _, path := range []string{"/signin", "/signout", "/theme"} {
+		r.post(path, "token", strings.Repeat("x", 17<<10)).status(http.StatusRequestEntityTooLarge).has("at most 16 KiB")
+	}
+}
+
 // A caller with many live pages leaves room for others.
 func TestStreamsOfOneToken(t *testing.T) {
 	wall, a := token("wall", registry.RoleRead)
