@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // outermost sets the headers of all responses, recovers from panics and writes the
@@ -113,7 +115,8 @@ func (s *server) record(rec *recorder, r *http.Request, took time.Duration) {
 		return
 	}
 	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.String("route", rec.route),
-		slog.Int("status", status), slog.Int64("bytes", rec.bytes), slog.Duration("took", took), slog.String("remote", r.RemoteAddr)}
+		slog.Int("status", status), slog.Int64("bytes", rec.bytes), slog.Duration("took", took),
+		slog.String("remote", registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]))}
 	for _, a := range []slog.Attr{slog.String("caller", rec.caller), slog.String("query", rec.query), slog.String("problem", rec.problem)} {
 		if a.Value.String() != "" {
 			attrs = append(attrs, a)

@@ -356,17 +356,20 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The log has one line per request with its outcome.
+// The log has one line per request with its outcome, and the client of a proxy on this machine.
 func TestRequestLog(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, func(c *Config) { c.Insecure = true })
 	id := w.register(selectText)
-	w.get("/v1/queries/" + id + "/results")
+	r := httptest.NewRequest("GET", "http://127.0.0.1:8080/v1/queries/"+id+"/results", nil)
+	r.RemoteAddr = "127.0.0.1:4711"
+	r.Header.Set("X-Forwarded-For", "203.0.113.1, 198.51.100.7")
+	w.h.ServeHTTP(httptest.NewRecorder(), r)
 	lines := strings.Split(strings.TrimSpace(w.log.String()), "\n")
 	if len(lines) != 2 {
 		t.Fatalf("%d lines: %s", len(lines), w.log)
 	}
 	for _, want := range []string{`"route":"/v1/queries/{id}/results"`, `"status":404`, `"caller":"anonymous"`, `"query":"` + id,
-		`"problem":"no-result"`, `"took":`} {
+		`"problem":"no-result"`, `"took":`, `"remote":"198.51.100.7"`} {
 		if !strings.Contains(lines[1], want) {
 			t.Errorf("no %s in %s", want, lines[1])
 		}

@@ -72,6 +72,25 @@ func TestX2Rates(t *testing.T) {
 	}
 }
 
+// Behind a proxy on this machine each client has its own rate, and none that of a listed network.
+func TestX2RatesBehindAProxy(t *testing.T) {
+	r, s := newRig(t, func(s *setup) { s.caps = websub.Caps{ClientRate: 1e-9, ClientBurst: 2} }), newSubscriber(t)
+	i := 0
+	ask := func(client string) int {
+		i++
+		form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {r.topic()}, "hub.callback": {fmt.Sprint(s.http.URL, "/", i)}}
+		return r.forwarded(client, "application/x-www-form-urlencoded", form.Encode(), "").status
+	}
+	for _, x := range []struct{ client, want string }{
+		{"198.51.100.1", "[202 202 429]"}, {"198.51.100.2", "[202 202 429]"}, {"127.0.0.1", "[202 202 429]"}, {"", "[202 202 202]"},
+	} {
+		if got := fmt.Sprint([]int{ask(x.client), ask(x.client), ask(x.client)}); got != x.want {
+			t.Errorf("client %q: %s, want %s", x.client, got, x.want)
+		}
+	}
+	r.settled()
+}
+
 func TestX2Caps(t *testing.T) {
 	r := newRig(t, func(s *setup) { s.caps = websub.Caps{Subscriptions: 2} })
 	s := newSubscriber(t)

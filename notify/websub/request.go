@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"mime"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -122,21 +121,12 @@ func (h *Handler) accept(r *http.Request) error {
 	return h.enter(req)
 }
 
-// client returns the address that a request came from.
+// client returns the address that a request came from. free says that it is in a listed network, and that no proxy
+// forwarded the request.
 func (h *Handler) client(r *http.Request) (name string, free bool) {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
-	a, err := netip.ParseAddr(host)
-	if err != nil {
-		return host, false
-	}
-	if a = a.Unmap().WithZone(""); a.Is6() { // an IPv6 client usually has the whole network
-		p, _ := a.Prefix(64)
-		return p.String(), h.guard.Allowed(a)
-	}
-	return a.String(), h.guard.Allowed(a)
+	forwarded := r.Header["X-Forwarded-For"]
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return registry.ClientAddress(r.RemoteAddr, forwarded), err == nil && len(forwarded) == 0 && h.guard.Allowed(peer.Addr())
 }
 
 // readForm reads a form in UTF-8. Parameters of the URL do not count.
@@ -255,7 +245,8 @@ func (h *Handler) lease(form url.Values) (registry.Duration, error) {
 // admit authenticates the caller and checks that it may read the topic.
 func (h *Handler) admit(r *http.Request, q *request) error {
 	token := notify.Bearer(r)
-	caller, err := h.gate.Authenticate(registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), token)
+	client, _ := h.client(r)
+	caller, err := h.gate.Authenticate(client, token)
 	signed := err == nil
 	switch {
 	case errors.Is(err, registry.ErrGuessing):

@@ -261,6 +261,12 @@ func (r *rig) ask(pairs ...string) answer {
 
 func (r *rig) raw(typ, body, token string) answer {
 	r.t.Helper()
+	return r.forwarded("", typ, body, token)
+}
+
+// forwarded sends a request as a proxy on this machine does for a client, or for none.
+func (r *rig) forwarded(client, typ, body, token string) answer {
+	r.t.Helper()
 	req, err := http.NewRequest("POST", r.http.URL+"/v1/hub", strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
@@ -268,6 +274,9 @@ func (r *rig) raw(typ, body, token string) answer {
 	req.Header.Set("Content-Type", typ)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if client != "" {
+		req.Header.Set("X-Forwarded-For", client)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
