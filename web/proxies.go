@@ -24,7 +24,7 @@ func (p Proxies) Clients(next http.Handler) http.Handler {
 		if a := p.client(r); a.IsValid() {
 			c := *r // a handler must not change the request
 			c.RemoteAddr, c.Header = netip.AddrPortFrom(a, 0).String(), r.Header.Clone()
-			if c.Header.Get(forwardedFor) != "" || p.Header != forwardedFor { // what else it says is not looked at
+			if len(r.Header[forwardedFor]) > 0 || len(r.Header[p.Header]) > 0 { // what else it says is not looked at
 				c.Header.Set(forwardedFor, a.String())
 			}
 			r = &c
