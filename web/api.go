@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rs/cors"
+
+	"github.com/freshet/freshet/registry"
 )
 
 // New returns the handler of all HTTP requests.
@@ -27,7 +29,7 @@ func newServer(c Config) (*server, error) {
 		return nil, fmt.Errorf("web: public_url %q is not an absolute http or https URL", c.PublicURL)
 	}
 	s := &server{Config: c, base: strings.TrimRight(base.String(), "/"), hosts: newHosts(c.Site),
-		backups: make(chan struct{}, 1), tries: make(chan struct{}, c.Limits.Tries), scrapes: make(chan struct{}, 2)}
+		backups: make(chan struct{}, 1), tries: make(chan struct{}, c.Limits.Tries), scrapes: registry.NewPlaces(4)}
 	s.routes = s.table()
 	return s, nil
 }

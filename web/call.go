@@ -233,9 +233,12 @@ func (c *call) exclusive(places chan struct{}) (leave func(), err error) {
 	case places <- struct{}{}:
 		return func() { <-places }, nil
 	default:
-		return nil, later("busy", 5*time.Second, "others of this kind are running")
+		return nil, busy()
 	}
 }
+
+// busy says that as much of an expensive kind of work runs as may.
+func busy() error { return later("busy", 5*time.Second, "others of this kind are running") }
 
 // missing reports whether err means that an object does not exist.
 func missing(err error) bool {
@@ -266,7 +269,7 @@ type server struct {
 	backups chan struct{} // limits them, which are expensive and rare
 	tries   chan struct{} // limits trial executions
 	// scrapes limits scrapes of results, which have a document in memory.
-	scrapes chan struct{}
+	scrapes *registry.Places
 	inner   http.Handler // of the routes, for calls that the server makes for an agent
 	agents  agents
 }

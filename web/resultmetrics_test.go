@@ -108,24 +108,40 @@ func (h historyDuring) Current(id string, withResult bool) (registry.Status, *di
 	return h.History.Current(id, withResult)
 }
 
-// Two scrapes read results at a time; a third one is told to come back.
+// A token has some of the scrapes that read results at a time, and the rest are for others. One too many is told to come back.
 func TestResultScrapesAreFew(t *testing.T) {
 	var w *world
-	depth := 0
-	w = newWorld(t, func(c *Config) {
-		c.History = historyDuring{c.History, func() {
-			depth++
-			defer func() { depth-- }()
-			if depth < 2 {
-				w.get("/metrics/results").status(200)
-			} else if a := w.get("/metrics/results").problem(429, "busy"); a.Header.Get("Retry-After") != "5" {
+	var secrets map[registry.Role]string
+	var chain []registry.Role // the next scrapes, each while those before read results
+	busy := map[registry.Role]int{}
+	scrape := func(role registry.Role) {
+		w.token = secrets[role]
+		if a := w.get("/metrics/results"); a.StatusCode != 200 {
+			busy[role]++
+			if a.problem(429, "busy"); a.Header.Get("Retry-After") != "5" {
 				t.Error("429 without Retry-After")
+			}
+		}
+	}
+	w, secrets = lockedWorld(t, func(c *Config) {
+		c.History = historyDuring{c.History, func() {
+			for len(chain) > 0 {
+				next := chain[0]
+				chain = chain[1:]
+				scrape(next)
 			}
 		}}
 	})
+	w.token = secrets[registry.RoleApp]
 	w.m.publish(w.register(selectText, `"name":"shops"`), counted(t, [2]string{"Ulm", "12"}))
-	w.get("/metrics/results").status(200)
-	w.get("/metrics/results").status(200) // both places are free again
+	const read, app, admin = registry.RoleRead, registry.RoleApp, registry.RoleAdmin
+	for range 2 { // all places are free again
+		clear(busy)
+		chain = []registry.Role{read, read, app, app, admin}
+		if scrape(read); busy[read] != 1 || busy[app] != 0 || busy[admin] != 1 {
+			t.Errorf("refused: %v", busy)
+		}
+	}
 }
 
 // discarding is a response whose body is thrown away.
