@@ -32,7 +32,7 @@ func TestSources(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sources, err := r.Sources("city")
+		sources, err := r.Sources(admin, "city")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestSources(t *testing.T) {
 	}
 	want := func(when string, wanted map[string]string) {
 		t.Helper()
-		sources, err := r.Sources("city")
+		sources, err := r.Sources(admin, "city")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestSourcesWithoutNotes(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := r.Sources("city"); err != nil || s["max_rows"].String() != "changed here" || s["url"].From != registry.FromFile {
+	if s, err := r.Sources(admin, "city"); err != nil || s["max_rows"].String() != "changed here" || s["url"].From != registry.FromFile {
 		t.Errorf("%v, %v", s, err)
 	}
 }
@@ -106,7 +106,7 @@ func TestRevertRefuses(t *testing.T) {
 	if _, err := r.CreateEndpoint(admin, registry.Endpoint{Name: "other", URL: "http://127.0.0.1:3031/sparql"}); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := r.Sources("other"); err != nil || s["url"].String() != "changed here by ops on 20 Nov 2026" ||
+	if s, err := r.Sources(admin, "other"); err != nil || s["url"].String() != "changed here by ops on 20 Nov 2026" ||
 		s["budget"].From != registry.FromDefault {
 		t.Errorf("%v, %v", s, err)
 	}

@@ -286,6 +286,8 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 		return bad("url", "the URL must be absolute, with http or https")
 	case u.Fragment != "" || strings.Contains(e.URL, "#"):
 		return bad("url", "the URL must not have a fragment")
+	case strings.Contains(u.RawQuery, maskedValue):
+		return bad("url", "this is what callers without the role admin see of a URL: write it in full")
 	case !validPort(u.Port()):
 		return bad("url", "the URL's port must lie between 1 and 65535")
 	case u.User != nil:
@@ -497,6 +499,24 @@ func (e Endpoint) Masked() Endpoint {
 	}
 	e.Headers = MaskHeaders(e.Headers)
 	return e
+}
+
+// maskedValue follows the names of the parameters in a masked URL.
+const maskedValue = "=…"
+
+// MaskedURL returns a URL without what may be a secret: the values in its query, except a place for one.
+func MaskedURL(address string) string {
+	at, query, ok := strings.Cut(address, "?")
+	if !ok {
+		return address
+	}
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		if name, value, _ := strings.Cut(pair, "="); value != "" && value != "{version}" {
+			pairs[i] = name + maskedValue
+		}
+	}
+	return at + "?" + strings.Join(pairs, "&")
 }
 
 // MaskHeaders returns header fields with their values replaced by "(set)".

@@ -263,15 +263,20 @@ func EndpointGone(name string) error {
 	return WrongField(KindUnknownEndpoint, "/endpoint", "the endpoint %s has been removed", name)
 }
 
-// Sources returns the source of each setting of an endpoint, by name.
-func (r *EndpointRegistry) Sources(name string) (map[string]Source, error) {
+// Sources returns the source of each setting of an endpoint, by name. Only an admin gets the file's value of the URL.
+func (r *EndpointRegistry) Sources(caller Caller, name string) (map[string]Source, error) {
 	c, err := r.store.Configured(name)
 	if err != nil {
 		return nil, missingEndpoint(name, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return c.sources(r.fileSources[name]), nil
+	sources := c.sources(r.fileSources[name])
+	if at := sources["url"]; !caller.Role.Includes(RoleAdmin) {
+		at.File = nil
+		sources["url"] = at
+	}
+	return sources, nil
 }
 
 // RevertEndpoint restores the configuration file's values of the named

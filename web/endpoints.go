@@ -28,7 +28,7 @@ func (c endpointAPI) view(e registry.Endpoint) (api.Endpoint, error) {
 		e.Headers = map[string]string{}
 	}
 	if !c.caller.Role.Includes(registry.RoleAdmin) {
-		e.Auth, e.Headers = registry.Auth{}, map[string]string{}
+		e.URL, e.Auth, e.Headers = registry.MaskedURL(e.URL), registry.Auth{}, map[string]string{}
 	}
 	v := api.Endpoint{Endpoint: e}
 	if c.Cluster != nil {
@@ -70,7 +70,7 @@ func (c endpointAPI) answer(status int, was, e registry.Endpoint, err error) err
 	if err != nil {
 		return err
 	}
-	if v.Sources, err = c.Registry.Sources(e.Name); err != nil {
+	if v.Sources, err = c.Registry.Sources(c.caller, e.Name); err != nil {
 		return err
 	}
 	v.Notes = registry.Overridden(was, e, v.Sources)

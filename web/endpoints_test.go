@@ -194,6 +194,33 @@ func TestEndpointForReaders(t *testing.T) {
 	}
 }
 
+// The query of an endpoint's URL may have a key, and only admins see its values. What readers see cannot be stored.
+func TestKeysInURLs(t *testing.T) {
+	w, secrets := lockedWorld(t)
+	at, base := "/v1/endpoints/city", "https://city.example/sparql?db=1&apikey="
+	if err := w.config.Registry.ApplyFile([]registry.Endpoint{{Name: "city", URL: base + "old-key"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.token = secrets[registry.RoleAdmin]
+	w.do("PATCH", at, `{"url":"`+base+`new-key"}`, merge7396).status(200)
+	admin := w.get(at).status(200)
+	if s := string(admin.body); !strings.Contains(s, "new-key") || !strings.Contains(s, "old-key") {
+		t.Errorf("an admin: %s", s)
+	}
+	const shown = "https://city.example/sparql?db=…&apikey=…"
+	w.do("PATCH", at, `{"url":"`+shown+`"}`, merge7396).problem(422, "bad-endpoint")
+	for _, role := range []registry.Role{registry.RoleRead, registry.RoleApp} {
+		w.token = secrets[role]
+		one, all := w.get(at).status(200), w.get("/v1/endpoints").status(200)
+		if s := string(one.body) + string(all.body); strings.Contains(s, "-key") || one.string("url") != shown {
+			t.Errorf("%s: %s", role, s)
+		}
+		if s := one.json()["sources"].(map[string]any)["url"].(map[string]any); s["from"] != "here" || s["file"] != nil {
+			t.Errorf("%s: the source of the URL is %v", role, s)
+		}
+	}
+}
+
 func TestTickPauseSlots(t *testing.T) {
 	w := newWorld(t)
 	for i := range 3 {

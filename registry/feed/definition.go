@@ -2,7 +2,6 @@ package feed
 
 import (
 	"cmp"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -58,17 +57,7 @@ func (d Definition) Interval() time.Duration {
 
 // Masked returns d without what may be a secret: the values of the query of its URL, and those of its headers.
 func (d Definition) Masked() Definition {
-	d.Headers = registry.MaskHeaders(d.Headers)
-	at, query, _ := strings.Cut(d.URL, "?")
-	for i, pair := range strings.Split(query, "&") {
-		if name, value, ok := strings.Cut(pair, "="); ok && value != "" && value != "{version}" {
-			pair = name + "=…"
-		}
-		at += [...]string{"?", "&"}[min(i, 1)] + pair
-	}
-	if query != "" {
-		d.URL = at
-	}
+	d.Headers, d.URL = registry.MaskHeaders(d.Headers), registry.MaskedURL(d.URL)
 	return d
 }
 

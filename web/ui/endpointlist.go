@@ -53,6 +53,9 @@ func (v endpointHandler) list() (content, error) {
 	queries, groups := 0, registry.SharedURLs(all)
 	for i, e := range all {
 		queries += states[i].Loop.Queries
+		if !v.May(registry.RoleAdmin) {
+			e.URL = registry.MaskedURL(e.URL)
+		}
 		r := rowOf(states[i], e, slots[i])
 		r.Same = sameURL(groups, e.Name)
 		p.Rows = append(p.Rows, r)

@@ -55,6 +55,9 @@ func (v endpointHandler) page() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
+	if !v.May(registry.RoleAdmin) {
+		e.URL = registry.MaskedURL(e.URL)
+	}
 	return v.show(e, settingsOf(e))
 }
 
@@ -266,7 +269,7 @@ func (v endpointHandler) save() error {
 	case err != nil:
 		return err
 	}
-	sources, err := v.Registry.Sources(name)
+	sources, err := v.Registry.Sources(v.caller, name)
 	if err != nil {
 		return err
 	}

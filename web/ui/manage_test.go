@@ -312,7 +312,7 @@ func TestEndpointSources(t *testing.T) {
 	fields := r.get(at+"?tab=settings").status(200).has("<p>From the configuration file · In force").lacks("hanged here",
 		"Revert to the file").fields()
 	edited := r.follow(r.post(at, with(fields, "budget", "1s")...))
-	sources, err := r.reg.Sources("city")
+	sources, err := r.reg.Sources(registry.Caller{Role: registry.RoleAdmin}, "city")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -527,6 +527,32 @@ func TestFollowersAreToldApart(t *testing.T) {
 	r.get("/deliveries?q=nothing").has("No follower matches “nothing”").lacks("board.js")
 	r.get("/deliveries?q=2.0.2.7&way=websocket").has("board.js", `name="way" value="websocket"`).lacks("till")
 	r.get(queryPath(q.ID)).has("board.js", "token wall, from 192.0.2.7")
+}
+
+// The query of an endpoint's URL may have a key, and only admins see its values.
+func TestKeysInURLs(t *testing.T) {
+	const base = "https://city.example/sparql?db=1&apikey="
+	for role, keys := range map[registry.Role]bool{registry.RoleRead: false, registry.RoleApp: false, registry.RoleAdmin: true} {
+		r := signedIn(t, role)
+		if err := r.reg.ApplyFile([]registry.Endpoint{{Name: "city", URL: base + "old-key"}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.reg.UpdateEndpoint(registry.Caller{Name: "ops"}, "city", func(e *registry.Endpoint) error {
+			e.URL = base + "new-key"
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []string{"/endpoints", "/endpoints/city", "/endpoints/city?tab=settings"} {
+			p := r.get(at).status(200)
+			if p.has("city.example/sparql?db="); !keys {
+				p.lacks("-key")
+			}
+		}
+		if keys {
+			r.get("/endpoints/city?tab=settings").has("old-key", "new-key")
+		}
+	}
 }
 
 // A caller who is not an admin sees and manages only its own resources.

@@ -227,7 +227,7 @@ func (f *form) blackouts(to *[]registry.Blackout) {
 
 // explain adds to each setting its effect on this server and its source.
 func (s *settingsForm) explain(e registry.Endpoint, t sum, slots []scheduler.Slot, v endpointHandler) error {
-	sources, err := v.Registry.Sources(e.Name)
+	sources, err := v.Registry.Sources(v.caller, e.Name)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,9 @@ func (s *Server) settings() ([]ui.Setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	endpoints, err := config.ShownEndpoints(all, s.Registry.Sources)
+	endpoints, err := config.ShownEndpoints(all, func(name string) (map[string]registry.Source, error) {
+		return s.Registry.Sources(registry.Caller{Role: registry.RoleAdmin}, name) // only they have the page
+	})
 	return append(out, endpoints...), err
 }
 
