@@ -91,6 +91,7 @@ type Token struct {
 	CreatedAt time.Time  `json:"created_at,omitzero" yaml:"-"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty" yaml:"expires_at,omitempty"`
 	FromFile  bool       `json:"from_file,omitempty" yaml:"-"` // set by the configuration file, not by the API
+	Hidden    bool       `json:"-" yaml:"-"`                   // stored, and not valid while the file has a token of this name
 }
 
 // Lasts reports whether the token lets a caller make tokens at any time.

@@ -168,6 +168,11 @@ func TestTokens(t *testing.T) {
 	if strings.Contains(w.log.String(), secret) {
 		t.Error("the log contains a secret")
 	}
+	w.gate.SetFile([]registry.Token{{Name: "tv", Role: registry.RoleRead, SHA256: registry.HashSecret("secret from the file")}})
+	if s := string(w.get("/v1/tokens").status(200).body); strings.Count(s, `"tv"`) != 2 || strings.Count(s, `"hidden":true`) != 1 {
+		t.Errorf("the list with a token that the file hides: %s", s)
+	}
+	w.gate.SetFile(nil)
 	w.do("DELETE", "/v1/tokens/tv", "").status(204)
 	w.do("DELETE", "/v1/tokens/tv", "").problem(404, "not-found")
 	w.do("DELETE", "/v1/tokens/ops", "").problem(409, "conflict")
@@ -236,7 +241,8 @@ func TestTokenInFileAndStore(t *testing.T) {
 	if c, err := g.Named("ops"); err != nil || c.Role != registry.RoleRead {
 		t.Errorf("%v %v", c, err)
 	}
-	if all, err := g.Tokens(); err != nil || len(all) != 2 {
+	all, err := g.Tokens()
+	if err != nil || len(all) != 3 || all[0].Hidden || all[1].Hidden || !all[2].Hidden || all[2].Name != "ops" || all[2].FromFile {
 		t.Errorf("%v %v", all, err)
 	}
 	if p, _ := ProblemOf(g.Revoke("boss")); p.Kind != "conflict" || !valid(boss) {

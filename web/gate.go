@@ -210,9 +210,19 @@ func NewSecret() (secret, sha string) {
 	return secret, registry.HashSecret(secret)
 }
 
-// Tokens returns the configuration file's tokens, then the store's.
+// Tokens returns the configuration file's tokens, then the store's, and then those that the file hides.
 func (g *TokenGate) Tokens() ([]registry.Token, error) {
-	tokens, _, err := g.all()
+	var stored []registry.Token
+	tokens, _, err := g.with(func() (_ []registry.Token, err error) {
+		stored, err = g.store.Tokens()
+		return stored, err
+	})
+	for _, t := range stored {
+		if i := slices.IndexFunc(tokens, func(x registry.Token) bool { return x.Name == t.Name }); i >= 0 && tokens[i].FromFile {
+			t.Hidden = true
+			tokens = append(tokens, t)
+		}
+	}
 	return tokens, err
 }
 

@@ -77,7 +77,12 @@ var tokenTable = row{use: "token", short: "Manage tokens", example: tokenExample
 			{name: "local", value: false, usage: "contact no server: print the secret and the line for the configuration file"},
 		}},
 	{use: "list", short: "List tokens", example: "freshet token list", call: "GET /v1/tokens",
-		out: printList("tokens", "NAME\tROLE", func(v api.Token) []any { return []any{v.Name, v.Role} })},
+		out: printList("tokens", "NAME\tROLE", func(v api.Token) []any {
+			if v.Hidden {
+				return []any{v.Name, v.Role + ", hidden by the configuration file"}
+			}
+			return []any{v.Name, v.Role}
+		})},
 	{use: "rm NAME", short: "Revoke a token", example: "freshet token rm shop", call: "DELETE /v1/tokens/{}", out: printDone("is revoked")},
 }}
 

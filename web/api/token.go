@@ -14,5 +14,6 @@ type Token struct {
 	ExpiresAt *time.Time    `json:"expires_at,omitempty"`
 	Expired   bool          `json:"expired,omitempty"`
 	FromFile  bool          `json:"from_file,omitempty"`
+	Hidden    bool          `json:"hidden,omitempty"`
 	Token     string        `json:"token,omitempty"` // only in the answer that creates it
 }

@@ -112,6 +112,20 @@ func TestRolesOfPages(t *testing.T) {
 	}
 }
 
+// A token that the file hides is valid again when the file's is gone, so the page shows it.
+func TestHiddenToken(t *testing.T) {
+	ops, secret := token("ops", registry.RoleAdmin)
+	r := managed(t, ops)
+	if _, _, err := r.gate.Make("tiles", registry.RoleRead, nil); err != nil {
+		t.Fatal(err)
+	}
+	tiles, _ := token("tiles", registry.RoleApp)
+	r.gate.SetFile([]registry.Token{ops, tiles})
+	r.post("/signin", "token", secret, "next", "/").status(303)
+	r.get("/tokens").status(200).has("2 tokens are valid.", "One has not been used", "hidden by the file", "/tokens/tiles/revoke")
+	r.follow(r.post("/tokens/tiles/revoke")).has("Token tiles is revoked.", "2 tokens are valid.").lacks("hidden by the file")
+}
+
 func TestTokensPage(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.get("/tokens").status(200).has("3 tokens are valid.", "this session", "in the file", "remove it there").lacks("SHA-256 at rest", ">in 0")

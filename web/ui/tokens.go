@@ -27,6 +27,7 @@ type tokenRow struct {
 	Name, Role          string
 	Made, Used, Expires template.HTML // "" for never
 	Mine, File, Expired bool
+	Hidden              bool // by a token of the file
 	Revoke              string
 }
 
@@ -48,17 +49,20 @@ func (v tokenHandler) list(made *madeToken, f form) (content, error) {
 	}
 	p := &tokensPage{Open: len(all) == 0, Made: made, Form: f}
 	for _, t := range all {
-		row := tokenRow{Name: t.Name, Role: string(t.Role), Made: v.Past(t.CreatedAt), Mine: v.token != "" && t.Name == v.caller.Name,
-			File: t.FromFile, Revoke: "/tokens/" + url.PathEscape(t.Name) + "/revoke"}
+		row := tokenRow{Name: t.Name, Role: string(t.Role), Made: v.Past(t.CreatedAt),
+			Mine: v.token != "" && t.Name == v.caller.Name && !t.Hidden, File: t.FromFile, Hidden: t.Hidden,
+			Revoke: "/tokens/" + url.PathEscape(t.Name) + "/revoke"}
 		if t.ExpiresAt != nil {
 			row.Expires, row.Expired = v.When(*t.ExpiresAt), !v.now.Before(*t.ExpiresAt)
 		}
-		if at := v.Gate.Used(t.Name); !at.IsZero() {
+		switch at := v.Gate.Used(t.Name); {
+		case t.Hidden: // the file's token is the one that is used
+		case !at.IsZero():
 			row.Used = v.Past(at) // this request counts as a use
-		} else {
+		default:
 			p.Idle++
 		}
-		if !row.Expired {
+		if !row.Expired && !t.Hidden {
 			p.Valid++
 		}
 		p.Rows = append(p.Rows, row)
