@@ -29,7 +29,7 @@ func newServer(c Config) (*server, error) {
 		return nil, fmt.Errorf("web: public_url %q is not an absolute http or https URL", c.PublicURL)
 	}
 	s := &server{Config: c, base: strings.TrimRight(base.String(), "/"), hosts: newHosts(c.Site),
-		backups: make(chan struct{}, 1), tries: make(chan struct{}, c.Limits.Tries), scrapes: registry.NewPlaces(4)}
+		backups: registry.NewPlaces(1), tries: registry.NewPlaces(c.Limits.Tries), scrapes: registry.NewPlaces(4)}
 	s.routes = s.table()
 	return s, nil
 }

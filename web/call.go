@@ -228,17 +228,13 @@ func (c *call) query() (registry.Query, error) {
 }
 
 // exclusive acquires one of the few places for expensive operations.
-func (c *call) exclusive(places chan struct{}) (leave func(), err error) {
-	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
-	default:
-		return nil, busy()
+func (c *call) exclusive(places *registry.Places) (leave func(), err error) {
+	leave, ok := places.Take(c.name())
+	if !ok {
+		return nil, later("busy", 5*time.Second, "others of this kind are running")
 	}
+	return leave, nil
 }
-
-// busy says that as much of an expensive kind of work runs as may.
-func busy() error { return later("busy", 5*time.Second, "others of this kind are running") }
 
 // missing reports whether err means that an object does not exist.
 func missing(err error) bool {
@@ -265,9 +261,9 @@ type server struct {
 	hosts  hosts
 	routes []route
 
-	edits   sync.Mutex    // makes If-Match and the guarded edit atomic
-	backups chan struct{} // limits them, which are expensive and rare
-	tries   chan struct{} // limits trial executions
+	edits   sync.Mutex       // makes If-Match and the guarded edit atomic
+	backups *registry.Places // limits them, which are expensive and rare
+	tries   *registry.Places // limits trial executions
 	// scrapes limits scrapes of results, which have a document in memory.
 	scrapes *registry.Places
 	inner   http.Handler // of the routes, for calls that the server makes for an agent

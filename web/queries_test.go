@@ -344,3 +344,32 @@ func TestNextDue(t *testing.T) {
 		t.Errorf("one page of one endpoint asked %d times", w.m.asked)
 	}
 }
+
+// A token has some of the trial runs that run at a time, and the rest are for others.
+func TestTrialsOfOneToken(t *testing.T) {
+	w, secrets := lockedWorld(t)
+	var chain []registry.Role // the next trials, each while those before run
+	busy := map[registry.Role]int{}
+	try := func(role registry.Role) {
+		w.token = secrets[role]
+		if a := w.post("/v1/queries/validate?run=1", `{"query":"ASK {}"}`); a.StatusCode != 200 {
+			a.problem(429, "busy")
+			busy[role]++
+		}
+	}
+	w.m.trial = func(*registry.Query) (scheduler.Answer, error) {
+		for len(chain) > 0 {
+			next := chain[0]
+			chain = chain[1:]
+			try(next)
+		}
+		return scheduler.Answer{Outcome: registry.Changed, Result: truthValue(t, true)}, nil
+	}
+	for range 2 { // all places are free again
+		clear(busy)
+		chain = []registry.Role{registry.RoleApp, registry.RoleApp, registry.RoleAdmin, registry.RoleAdmin, registry.RoleAdmin}
+		if try(registry.RoleApp); busy[registry.RoleApp] != 1 || busy[registry.RoleAdmin] != 1 {
+			t.Errorf("refused: %v", busy)
+		}
+	}
+}

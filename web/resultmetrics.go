@@ -68,9 +68,9 @@ type gaugeCall struct {
 // query names, or of all queries with names that pass the filter. An error after the first
 // piece closes the connection, so that no part is taken for the whole.
 func (c serverAPI) gauges() error {
-	leave, ok := c.scrapes.Take(c.name())
-	if !ok {
-		return busy()
+	leave, err := c.exclusive(c.scrapes)
+	if err != nil {
+		return err
 	}
 	defer leave()
 	g := &gaugeCall{call: c.call, rows: c.params.limit(usualGaugeRows, mostGaugeRows), labels: c.params.Values["label"]}
@@ -80,7 +80,6 @@ func (c serverAPI) gauges() error {
 	}
 	sink := &lateHeader{call: c.call}
 	g.out = bufio.NewWriterSize(sink, gaugeBuffer)
-	var err error
 	if names := c.params.Values["query"]; len(names) > 0 {
 		err = g.named(names)
 	} else {

@@ -131,7 +131,7 @@ type Engine struct {
 	due       map[string]time.Time // queries that are to be looked at again
 	count     [2]uint64            // evaluations without and with a problem
 	work      chan struct{}
-	trials    chan struct{}
+	trials    *registry.Places
 	moved     atomic.Bool // what is in memory is not what is stored
 }
 
@@ -139,7 +139,7 @@ type Engine struct {
 func New(o Options) (*Engine, error) {
 	o.Resend = cmp.Or(o.Resend, time.Minute)
 	e := &Engine{opts: o, follow: o.Waker.Follow(), rules: map[string]*entry{}, queries: index{}, receivers: index{},
-		due: map[string]time.Time{}, work: make(chan struct{}, 1), trials: make(chan struct{}, mostTrials)}
+		due: map[string]time.Time{}, work: make(chan struct{}, 1), trials: registry.NewPlaces(mostTrials)}
 	e.ahead.note(o.Now())
 	return e, Reload(e)
 }

@@ -19,12 +19,11 @@ func (e *Engine) Try(ctx context.Context, c registry.Caller, r registry.RuleSett
 	if err != nil {
 		return t, err
 	}
-	select {
-	case e.trials <- struct{}{}:
-		defer func() { <-e.trials }()
-	case <-ctx.Done():
-		return t, ctx.Err()
+	leave, err := e.trials.Wait(ctx, c.Name)
+	if err != nil {
+		return t, err
 	}
+	defer leave()
 	first, err := e.opts.Past.Versions(r.Query, 0, 1)
 	if err != nil {
 		return t, err

@@ -44,7 +44,7 @@ func (s *Server) stream(p page) http.Handler {
 		if !v.checkRole("/ui/events", p.need, false) {
 			return
 		}
-		leave, ok := takeStream(v)
+		leave, ok := v.streams.Take(v.caller.Name)
 		if !ok {
 			web.Answer(w, r, &registry.Problem{Kind: registry.KindBusy, Detail: "Other pages are live already."})
 			return
@@ -58,26 +58,6 @@ func (s *Server) stream(p page) http.Handler {
 			web.NoteError(w, err)
 		}
 	})
-}
-
-// takeStream reserves a stream. If callers are authenticated, it also counts against
-// the caller's own limit.
-func takeStream(v *visit) (leave func(), ok bool) {
-	give := func() {}
-	if v.token != "" {
-		who := v.caller.Name // kept, so that a sign-out in between releases the right share
-		if !v.shares.take(who) {
-			return nil, false
-		}
-		give = func() { v.shares.give(who) }
-	}
-	select {
-	case v.streams <- struct{}{}:
-		return func() { <-v.streams; give() }, true
-	default:
-		give()
-		return nil, false
-	}
 }
 
 // run subscribes first and reads afterwards, so that it misses no change.

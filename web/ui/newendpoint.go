@@ -146,12 +146,11 @@ func (v newEndpointHandler) check(f form, e registry.Endpoint) error {
 
 // examine runs a check, unless too many queries and endpoints are being tried.
 func (v newEndpointHandler) examine(e registry.Endpoint) (r registry.Report, busy bool, err error) {
-	select {
-	case v.tries <- struct{}{}:
-		defer func() { <-v.tries }()
-	default:
+	leave, ok := v.tries.Take(v.caller.Name)
+	if !ok {
 		return r, true, nil
 	}
+	defer leave()
 	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(slowestWrite + checkTime))
 	ctx, stop := context.WithTimeout(v.r.Context(), checkTime)
 	defer stop()

@@ -231,12 +231,11 @@ func (v registerHandler) try(reg registry.Registration) (*trial, error) {
 // execute executes a query once. It returns its answer and how the pages show it. A
 // returned error is an internal one.
 func (v registerHandler) execute(q *registry.Query) (scheduler.Answer, *trial, error) {
-	select {
-	case v.tries <- struct{}{}:
-		defer func() { <-v.tries }()
-	default:
+	leave, ok := v.tries.Take(v.caller.Name)
+	if !ok {
 		return scheduler.Answer{}, &trial{Busy: true}, nil
 	}
+	defer leave()
 	rc := http.NewResponseController(v.w)
 	_ = rc.SetWriteDeadline(time.Now().Add(slowestWrite + 2*time.Minute)) // the endpoint's own limits are shorter
 	a, err := v.Daemon.Trial(v.r.Context(), q)

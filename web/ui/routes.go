@@ -150,9 +150,8 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{Config: c, halts: halts, mux: http.NewServeMux(), assets: all, templates: map[string]*pageTemplate{},
 		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, halts.Now, c.Now),
-		profiles: &profileIndex{profiles: c.Profiles, now: c.Now}, streams: make(chan struct{}, mostStreams),
-		shares: shares{most: mostStreams / 2, n: map[string]int{}}, builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
-		strangers: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		tries:     make(chan struct{}, mostTries), done: make(chan struct{})}
+		profiles: &profileIndex{profiles: c.Profiles, now: c.Now}, streams: registry.NewPlaces(mostStreams),
+		builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), strangers: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		tries: registry.NewPlaces(mostTries), done: make(chan struct{})}
 	return s, s.serveAll()
 }

@@ -66,7 +66,7 @@ func TestStreamsOfOneToken(t *testing.T) {
 	wall, a := token("wall", registry.RoleRead)
 	ops, b := token("ops", registry.RoleAdmin)
 	r := newRig(t, wall, ops)
-	r.pages.streams, r.pages.shares.most = make(chan struct{}, 4), 2
+	r.pages.streams = registry.NewPlaces(4)
 	r.post("/signin", "token", a, "next", "/").status(303)
 	for range 2 {
 		r.stream("/ui/events").until("swap", func(event) bool { return true })
@@ -75,21 +75,6 @@ func TestStreamsOfOneToken(t *testing.T) {
 	r.browser = browser(t)
 	r.post("/signin", "token", b, "next", "/").status(303)
 	r.stream("/ui/events").until("swap", func(event) bool { return true })
-	r.pages.shares.mu.Lock()
-	if r.pages.shares.n["wall"] != 2 || r.pages.shares.n["ops"] != 1 {
-		t.Errorf("shares %v", r.pages.shares.n)
-	}
-	r.pages.shares.mu.Unlock()
-	v := r.pages.visit(nil, nil)
-	v.token, v.caller.Name = "secret", "late"
-	leave, ok := takeStream(v)
-	v.token, v.caller.Name = "", "" // signed out meanwhile
-	leave()
-	r.pages.shares.mu.Lock()
-	defer r.pages.shares.mu.Unlock()
-	if _, held := r.pages.shares.n["late"]; !ok || held {
-		t.Errorf("placed %v, and given back %v", ok, !held)
-	}
 }
 
 // A visitor whose token is not checked, because too many wrong ones came from the address, is not

@@ -52,12 +52,11 @@ type Server struct {
 	trends    trends
 	counted   cached[counted]
 	halts     web.Halts
-	streams   chan struct{}
-	shares    shares
-	builds    chan struct{} // limits concurrent page builds
-	strangers chan struct{} // the same for those without a token
-	once      sync.Mutex    // held while a rule is made that may exist
-	tries     chan struct{} // limits concurrent trial executions
+	streams   *registry.Places
+	builds    chan struct{}    // limits concurrent page builds
+	strangers chan struct{}    // the same for those without a token
+	once      sync.Mutex       // held while a rule is made that may exist
+	tries     *registry.Places // limits concurrent trial executions
 	done      chan struct{}
 }
 
@@ -85,29 +84,4 @@ type Managing struct {
 type Setting struct {
 	Key, Value string
 	From       string // "flag", "environment", "file", "secret file", "default" or, for an endpoint, "changed here by …"
-}
-
-// Shares counts the open streams of each token, so that no token can use all of them.
-type shares struct {
-	most int
-	mu   sync.Mutex
-	n    map[string]int
-}
-
-func (s *shares) take(who string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.n[who] >= s.most {
-		return false
-	}
-	s.n[who]++
-	return true
-}
-
-func (s *shares) give(who string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.n[who]--; s.n[who] == 0 {
-		delete(s.n, who)
-	}
 }
