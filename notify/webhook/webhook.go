@@ -18,7 +18,8 @@
 //	query.ended     {"query"}: the query has no holder any more; the last message
 //	log.gap         {"epoch","offset","reason"}: for webhooks of many queries, in
 //	                place of query.snapshot; {"query","epoch","seq","reason"} if one
-//	                query is concerned: the receiver should read its result
+//	                query is concerned: the receiver should read its result. reason is
+//	                given_up if a message about the query was given up
 //
 // A filter's thresholds apply to the net change since the last message. For a webhook
 // of many queries, thresholds and rate apply to each query separately: the waiting
@@ -207,20 +208,32 @@ func (w *Target) send(ctx context.Context, s *registry.Subscription, p registry.
 		return deliver.Step{Edit: func(s *registry.Subscription) { replace(s, p.ID, other) }}, nil
 	}
 	return w.post(s, p, data, func(s *registry.Subscription, r deliver.Reply) {
-		if r.Verdict == deliver.GiveUp {
-			p.Summary = summary(data)
+		if r.Verdict != deliver.GiveUp {
+			done(s, p, r)
+			return
 		}
-		done(s, p, r)
+		kept := pendingID(s) == p.ID
+		line, gap := lost(p, data, r.At)
+		p.Summary = line
+		if done(s, p, r); kept && s.Query == "" {
+			s.Outbox = gap
+		}
 	})
 }
 
-// summary returns the first line of a message about a change, "" of others.
-func summary(data []byte) string {
+// lost returns the first line of a message about a change that is given up, "" of others, and the message that
+// takes its place at a webhook of many queries, nil for none.
+func lost(p registry.OutboxMessage, data []byte, now time.Time) (line string, gap *registry.OutboxMessage) {
 	var v struct {
-		Summary string `json:"summary"`
+		Query, Epoch, Summary string
+		Seq                   uint64
 	}
-	_ = json.Unmarshal(data, &v) // it is JSON; the data of an ending message has no such member
-	return registry.FirstLine(v.Summary)
+	_ = json.Unmarshal(data, &v) // it is JSON; messages that are not about a query have no such members
+	if v.Query != "" && p.Type != TypeGap {
+		gap = &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: TypeGap, Query: v.Query,
+			Until: registry.Position{Epoch: v.Epoch, Seq: v.Seq}, At: now.UTC(), Info: "given_up"}
+	}
+	return registry.FirstLine(v.Summary), gap
 }
 
 // replace replaces a message that cannot be sent by another one.
@@ -322,7 +335,7 @@ func (w *Target) done(s *registry.Subscription, p registry.OutboxMessage, r deli
 	}
 }
 
-// giveUp moves a message to the dead letters. A snapshot follows.
+// giveUp moves a message to the dead letters. A snapshot or a gap follows.
 func giveUp(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
 	if p.Type == TypeEnded {
 		s.State = registry.Ended

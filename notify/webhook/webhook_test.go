@@ -196,6 +196,47 @@ func TestDeadLettersAndReplay(t *testing.T) {
 	until(t, "the change after a position", func() bool { return len(h.messages(webhook.TypeChanged)) == before+1 })
 }
 
+// A message of a webhook of many queries that is given up is replaced by a gap of its query, which leads to the next
+// change. A gap that is given up is not replaced.
+func TestManyQueriesGiveUp(t *testing.T) {
+	for name, w := range map[string]registry.WebhookRequest{"as it is": {}, "withheld": {Filter: json.RawMessage(`{"min_rows":1}`)}} {
+		t.Run(name, func(t *testing.T) {
+			r, h := newRig(t), newReceiver(t)
+			r.log.Add("other", diff.Select, false)
+			id := r.log.Add("q", diff.Select, false)
+			r.record(id, notifytest.Rows("a"))
+			h.many = true
+			s := r.create(h, w)
+			h.on(func(_ int, m message) int {
+				if m.Type == webhook.TypeChanged {
+					return 422
+				}
+				return 200
+			}, nil)
+			r.record(id, notifytest.Rows("b"))
+			until(t, "a gap", func() bool { return len(h.messages(webhook.TypeGap)) == 1 })
+			var gap body
+			m := h.messages(webhook.TypeGap)[0]
+			if json.Unmarshal(m.Data, &gap) != nil || gap.Query != id || gap.Epoch != "e1-q" || gap.Seq != 2 || gap.Reason != "given_up" {
+				t.Errorf("%s", m.raw)
+			}
+			until(t, "the end of the gap", func() bool { return r.get(s.ID).Outbox == nil })
+			if x := r.get(s.ID); len(x.Dead) != 1 || x.Dead[0].Type != webhook.TypeChanged || x.Dead[0].Summary == "" {
+				t.Errorf("dead letters: %+v", x.Dead)
+			}
+			h.on(func(int, message) int { return 422 }, nil)
+			r.record(id, notifytest.Rows("c"))
+			until(t, "two dead letters more", func() bool { return len(r.get(s.ID).Dead) == 3 })
+			h.on(nil, nil)
+			r.record(id, notifytest.Rows("d"))
+			until(t, "the change after them", func() bool { return newest(h, id, 4) })
+			if n := len(r.get(s.ID).Dead); n != 3 {
+				t.Errorf("%d dead letters", n)
+			}
+		})
+	}
+}
+
 func TestRotate(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)
 	id := r.log.Add("q", diff.Select, false)
