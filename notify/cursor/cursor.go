@@ -67,7 +67,7 @@ func (e *Event) Lost() string {
 // Rules are the settings that all cursors of one protocol share.
 type Rules struct {
 	Fold   int   // largest number of waiting changes sent one by one; more are folded into one, with 0 always
-	Limit  int64 // maximum bytes of a net change, beyond which a Snapshot is sent; 0: no limit
+	Limit  int64 // maximum bytes of what the filter leaves of a net change, beyond which a Snapshot is sent; 0: no limit
 	Single bool  // Limit also applies to a single change
 }
 
@@ -207,7 +207,7 @@ func (c *Cursor) net(ctx context.Context, r *Reader, page []registry.Change) (Ev
 	if c.pending.skip(c.Filter, page) {
 		return Event{}, nil
 	}
-	s, err := c.pending.sum(ctx, r, c.Query, c.at, page, c.Rules.Limit)
+	s, err := c.pending.sum(ctx, r, c.Query, c.at, page, c.Filter.limitOfSum(c.Rules.Limit))
 	if unsendable(err) {
 		return c.snapshot(TooLarge), nil
 	}
@@ -215,12 +215,14 @@ func (c *Cursor) net(ctx context.Context, r *Reader, page []registry.Change) (Ev
 		return c.failed(err)
 	}
 	left := c.Filter.Delta(s.net)
-	if !c.Filter.All() && !c.Filter.Passes(left) {
+	switch {
+	case !c.Filter.All() && !c.Filter.Passes(left):
 		c.pending = withhold(c.Filter, s, left)
 		return Event{}, nil
-	}
-	if c.Snapshots {
+	case c.Snapshots:
 		return c.snapshot(""), nil
+	case above(c.Rules.Limit, left):
+		return c.snapshot(TooLarge), nil
 	}
 	ev := Event{Kind: Moved, At: s.last.Position(), Query: c.Query, CheckedAt: s.last.CheckedAt}
 	if left != nil {

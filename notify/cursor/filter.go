@@ -208,6 +208,15 @@ func (f *Filter) Delta(d *diff.Delta) *diff.Delta {
 	return &left
 }
 
+// limitOfSum returns the limit of a net change before the filter is applied, 0 for none: a limit is about what the filter
+// leaves.
+func (f *Filter) limitOfSum(limit int64) int64 {
+	if f.All() {
+		return limit
+	}
+	return 0
+}
+
 // Passes reports whether a net change is worth a message. A baseline always is.
 func (f *Filter) Passes(d *diff.Delta) bool {
 	if d == nil {

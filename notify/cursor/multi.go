@@ -26,7 +26,7 @@ const MaxWithheld = 64
 type MultiCursor struct {
 	Filter *Filter
 	Rate   time.Duration
-	Limit  int64 // maximum bytes of a query's net change, beyond which a Gap is sent; 0: no limit
+	Limit  int64 // maximum bytes of what the filter leaves of a query's net change, beyond which a Gap is sent; 0: no limit
 	// Wants reports whether the reader wants a change and may read it.
 	Wants func(*registry.Change) (bool, error)
 	// Stored means that the cursor is stored between steps, so it keeps no rows.
@@ -234,7 +234,7 @@ func (m *MultiCursor) compare(ctx context.Context, r *Reader, h *held, anyway bo
 	}
 	net := h.net
 	if !h.kept {
-		sum, _, err := Sum(ctx, r, query, h.base, at, m.Limit)
+		sum, _, err := Sum(ctx, r, query, h.base, at, m.Filter.limitOfSum(m.Limit))
 		var gap *registry.GapError
 		switch {
 		case errors.Is(err, registry.ErrNotFound):
@@ -251,9 +251,12 @@ func (m *MultiCursor) compare(ctx context.Context, r *Reader, h *held, anyway bo
 		net = sum.Delta
 	}
 	left := m.Filter.Delta(net)
-	if left != nil && !anyway && !m.Filter.Passes(left) {
+	switch {
+	case left != nil && !anyway && !m.Filter.Passes(left):
 		h.bound = boundOf(m.Filter, net, left)
 		return Event{}, nil
+	case !h.kept && above(m.Limit, left):
+		return m.lose(h, TooLarge), nil
 	}
 	delete(m.held, query)
 	ev := Event{Kind: Moved, At: at, Query: query, CheckedAt: h.last.CheckedAt}

@@ -1,6 +1,7 @@
 package cursor_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -200,6 +201,41 @@ func TestMultiCursorGaps(t *testing.T) {
 		ev, err := m.Next(ctx, w.reader(), w.now)
 		if err != nil || ev.Kind != cursor.Gap || ev.Reason != reason || ev.Query != "" || m.EventID() != "store:1" {
 			t.Errorf("%s: %+v %v, at %s", id, ev, err, m.EventID())
+		}
+	}
+}
+
+// A limit is about what the filter leaves of a net change, not about what it withholds.
+func TestLimitOfWhatIsLeft(t *testing.T) {
+	w := newWorld()
+	id := w.log.Add("q", diff.Select, false)
+	w.record(id, "a")
+	begin, _, _ := w.log.Current(id, false)
+	many := make([]string, 4000)
+	for i := range many {
+		many[i] = fmt.Sprint("x", i, "of many long rows")
+	}
+	w.record(id, append(many, "a", "a2")...)
+	st, _, _ := w.log.Current(id, false)
+	for params, want := range map[string]cursor.Kind{"where=s:starts:a": cursor.Change, "where=s:starts:x": cursor.Gap,
+		"min_rows=9000": cursor.Wait} {
+		filter, _ := parse(t, params)
+		m := &cursor.MultiCursor{Filter: filter, Limit: 1000, Stored: true, Wants: func(*registry.Change) (bool, error) { return true, nil }}
+		must(m.Resume("store:1"))
+		ev, err := m.Next(ctx, w.reader(), w.now)
+		for range 3 {
+			if err == nil && ev.Kind == cursor.Wait {
+				ev, err = m.Next(ctx, w.reader(), w.now)
+			}
+		}
+		if err != nil || ev.Kind != want {
+			t.Errorf("%s: a reader of all queries gets %+v, %v", params, ev, err)
+		}
+		c := &cursor.Cursor{Query: id, Filter: filter, Rules: &cursor.Rules{Limit: 1000}}
+		c.Jump(begin.Position)
+		ev, err = c.Next(ctx, w.reader(), st.Position, w.now)
+		if one := map[cursor.Kind]cursor.Kind{cursor.Gap: cursor.Snapshot}; err != nil || ev.Kind != cmp.Or(one[want], want) {
+			t.Errorf("%s: a reader of one query gets %+v, %v", params, ev, err)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (s *summation) add(page []registry.Change) error {
 			}
 		}
 		s.edits = s.edits[max(0, len(s.edits)-mostEdits):]
-		if s.tooLarge(part) {
+		if above(s.limit, part) {
 			return ErrTooLarge
 		}
 	}
@@ -78,16 +78,15 @@ func (s *summation) add(page []registry.Change) error {
 	return nil
 }
 
-func (s *summation) tooLarge(d *diff.Delta) bool {
-	return s.limit > 0 && d != nil && DeltaSize(d) > s.limit
-}
+// above reports whether a change is larger than a limit; 0: no limit.
+func above(limit int64, d *diff.Delta) bool { return limit > 0 && d != nil && DeltaSize(d) > limit }
 
 // end computes the sum.
 func (s *summation) end() (err error) {
 	if s.net, err = s.steps.Sum(); err != nil {
 		return err
 	}
-	if s.steps = (diff.Chain{}); s.tooLarge(s.net) {
+	if s.steps = (diff.Chain{}); above(s.limit, s.net) {
 		return ErrTooLarge
 	}
 	return nil

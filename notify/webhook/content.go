@@ -61,9 +61,9 @@ func (w *Target) change(ctx context.Context, s *registry.Subscription, p registr
 	if err != nil {
 		return nil, nil, err
 	}
-	// A single change may be of any size: it is truncated. A sum may not.
+	// A single change may be of any size: it is truncated. A sum may not, which is about what the filter leaves.
 	limit := w.opts.Format.MaxChange
-	if p.Until.Seq == p.From.Seq+1 && filter.All() {
+	if p.Until.Seq == p.From.Seq+1 || !filter.All() {
 		limit = 0
 	}
 	from := p.From
@@ -71,6 +71,12 @@ func (w *Target) change(ctx context.Context, s *registry.Subscription, p registr
 		from = s.Seen
 	}
 	net, _, err := cursor.Sum(ctx, &w.reader, s.Query, from, p.Until, limit)
+	if err == nil {
+		net, _ = filter.Apply(net)
+	}
+	if err == nil && !filter.All() && w.opts.Format.TooLarge(net.Delta) {
+		err = cursor.ErrTooLarge
+	}
 	if reason := snapshotReason(err); reason != "" {
 		st, _, err := w.opts.Log.Current(s.Query, false)
 		return nil, w.replacement(p, TypeSnapshot, st.Position, reason), err
@@ -78,9 +84,7 @@ func (w *Target) change(ctx context.Context, s *registry.Subscription, p registr
 	if err != nil {
 		return nil, nil, err
 	}
-	net.Prev = p.From.Seq
-	net, _ = filter.Apply(net)
-	if net.Delta == nil {
+	if net.Prev = p.From.Seq; net.Delta == nil {
 		return nil, &registry.OutboxMessage{Until: p.Until}, nil
 	}
 	data, err := w.marshal(net, filter)
@@ -166,8 +170,12 @@ func (w *Target) snapshot(s *registry.Subscription, p registry.OutboxMessage) ([
 	if filter.All() {
 		v.Hash = st.Hash
 	}
-	if int64(r.Size()) > w.opts.Format.MaxChange {
-		n := r.Len()
+	n, size := r.Len(), int64(r.Size())
+	if filter.ByRow() {
+		_, rows := filter.Rows(r)
+		n, size = len(rows), cursor.DeltaSize(&diff.Delta{Added: rows})
+	}
+	if size > w.opts.Format.MaxChange {
 		v.Truncated, v.Count = true, &n
 		v.Results, err = json.Marshal(w.opts.Format.ResultsURL(s.Query))
 	} else {

@@ -594,6 +594,41 @@ func TestLarge(t *testing.T) {
 	}
 }
 
+// Only what the filter of a webhook leaves counts towards the largest message.
+func TestLargeButFiltered(t *testing.T) {
+	big := make([]string, 4000)
+	for i := range big {
+		big[i] = fmt.Sprint("x", i, strings.Repeat("x", 100))
+	}
+	for name, filter := range map[string]string{"rows": `{"where":[{"var":"s","op":"starts","value":"a"}]}`,
+		"threshold": `{"min_rows":9000}`} {
+		t.Run(name, func(t *testing.T) {
+			r, h := newRig(t), newReceiver(t)
+			id := r.log.Add("q", diff.Select, false)
+			first := append([]string{"a1"}, big...)
+			if name != "rows" {
+				first = []string{"a1"}
+			}
+			r.record(id, notifytest.Rows(first...))
+			s := r.create(h, registry.WebhookRequest{Query: "q", Filter: json.RawMessage(filter)})
+			until(t, "the first result", func() bool { return h.holds(id, notifytest.Rows("a1")) })
+			for i := range 3 { // 4000 rows of which the filter shows none
+				r.record(id, notifytest.Rows("a1"))
+				r.record(id, notifytest.Rows(append([]string{"a1"}, big[:len(big)-i]...)...))
+			}
+			r.record(id, notifytest.Rows(append([]string{"a1", "a2"}, big[:10]...)...))
+			if name == "rows" {
+				until(t, "the change", func() bool { return h.holds(id, notifytest.Rows("a1", "a2")) })
+			} else {
+				until(t, "an idle engine", func() bool { n := r.Engine.Stats(); return n.Running+n.Queued == 0 && r.get(s.ID).Outbox == nil })
+			}
+			if all := h.messages(webhook.TypeSnapshot); len(all) != 1 {
+				t.Errorf("%d snapshots, the last one of %d bytes", len(all), len(all[len(all)-1].raw))
+			}
+		})
+	}
+}
+
 // After random failures every receiver has its query's result. No message counts twice
 // or comes out of order.
 func TestModel(t *testing.T) {

@@ -224,9 +224,6 @@ func (h *Hub) Next(ctx context.Context, s *registry.Subscription, now time.Time)
 	return h.distribute(ctx, s, st)
 }
 
-// rules bound the net change that is compared with thresholds. A larger one is delivered.
-var rules = cursor.Rules{Limit: 8 << 20}
-
 // next returns what waits for a subscription: Change or Snapshot if it is worth a delivery,
 // Moved if it cancelled out.
 func (h *Hub) next(ctx context.Context, s *registry.Subscription, newest registry.Position, now time.Time) (cursor.Event, error) {
@@ -234,7 +231,7 @@ func (h *Hub) next(ctx context.Context, s *registry.Subscription, newest registr
 	if err != nil {
 		return cursor.Event{}, fmt.Errorf("%w: its filter: %w", deliver.ErrUnsupported, err)
 	}
-	c := cursor.Cursor{Query: s.Query, Filter: filter, Rate: time.Duration(s.Rate), Rules: &rules}
+	c := cursor.Cursor{Query: s.Query, Filter: filter, Rate: time.Duration(s.Rate), Rules: new(cursor.Rules)}
 	c.Jump(s.Cursor)
 	c.Sent(deliver.LastDelivery(s, now))
 	if due := c.Due(now); filter.All() && due.IsZero() { // every change is worth a delivery
