@@ -140,6 +140,9 @@ func (c *Cursor) Next(ctx context.Context, r *Reader, newest registry.Position, 
 	if c.at.Epoch == "" {
 		return c.snapshot(Begin), nil
 	}
+	if c.pending == nil {
+		c.pending = r.Memory.of(c.Query, c.at, c.Filter)
+	}
 	for {
 		seen := c.Seen()
 		if seen == newest {
@@ -204,10 +207,11 @@ func (c *Cursor) single(next *registry.Change) Event {
 // cancel out, Snapshot if the net change is too large, and Wait if the filter withholds
 // it.
 func (c *Cursor) net(ctx context.Context, r *Reader, page []registry.Change) (Event, error) {
-	if c.pending.skip(c.Filter, page) {
+	if p := c.pending.skip(c.Filter, page); p != nil {
+		c.hold(r, p)
 		return Event{}, nil
 	}
-	s, err := c.pending.sum(ctx, r, c.Query, c.at, page, c.Filter.limitOfSum(c.Rules.Limit))
+	s, err := c.pending.sum(ctx, r, c.Query, c.at, page, 0, c.Filter.limitOfSum(c.Rules.Limit))
 	if unsendable(err) {
 		return c.snapshot(TooLarge), nil
 	}
@@ -217,7 +221,7 @@ func (c *Cursor) net(ctx context.Context, r *Reader, page []registry.Change) (Ev
 	left := c.Filter.Delta(s.net)
 	switch {
 	case !c.Filter.All() && !c.Filter.Passes(left):
-		c.pending = withhold(c.Filter, s, left)
+		c.hold(r, withhold(c.Filter, s, left))
 		return Event{}, nil
 	case c.Snapshots:
 		return c.snapshot(""), nil
@@ -232,6 +236,12 @@ func (c *Cursor) net(ctx context.Context, r *Reader, page []registry.Change) (Ev
 	}
 	c.Jump(ev.At)
 	return ev, nil
+}
+
+// hold notes what the filter withholds.
+func (c *Cursor) hold(r *Reader, p *pending) {
+	c.pending = p
+	r.Memory.keep(c.Query, c.at, c.Filter, p)
 }
 
 // Settle moves the cursor past withheld changes if the filter shows nothing of them, and

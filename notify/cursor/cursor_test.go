@@ -89,6 +89,7 @@ func (f *follower) message() {
 func TestCursorLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld()
+		w.remember(rt)
 		id := w.log.Add("q", diff.Select, false)
 		filter, rate := parse(t, filterParams[rapid.SampledFrom(slices.Sorted(maps.Keys(filterParams))).Draw(rt, "params")])
 		rules := &cursor.Rules{Fold: rapid.SampledFrom([]int{0, 3, 16}).Draw(rt, "fold"),
@@ -128,14 +129,14 @@ func TestCursorLaws(t *testing.T) {
 
 // disturb occasionally disturbs the follower before a step.
 func (f *follower) disturb(step int) {
-	switch rapid.IntRange(0, 7).Draw(f.t, "fault") {
+	switch rapid.IntRange(0, 9).Draw(f.t, "fault") {
 	case 0:
 		f.w.log.Trim(f.id, 1)
 		f.mayReset = true
 	case 1:
 		f.w.log.Renumber(f.id, fmt.Sprint("new", step))
 		f.mayReset = true
-	case 2: // the connection breaks and the reader resumes
+	case 2, 3, 4: // the connection breaks and the reader resumes
 		f.c = f.cut()
 		if f.has.at.Epoch == "" {
 			return

@@ -42,6 +42,8 @@ type Reader struct {
 	// Long is called before more than one page is added up. It may wait for processor
 	// time, or until ctx ends.
 	Long func(ctx context.Context) (leave func())
+	// Memory is for cursors that are made again at each step.
+	Memory *Memory
 }
 
 // page returns at most limit changes that follow from.

@@ -233,10 +233,14 @@ func (m *MultiCursor) compare(ctx context.Context, r *Reader, h *held, anyway bo
 		return Event{}, nil
 	}
 	net := h.net
+	var sum *summation
 	if !h.kept {
-		sum, _, err := Sum(ctx, r, query, h.base, at, m.Filter.limitOfSum(m.Limit))
+		var err error
+		sum, err = m.sum(ctx, r, h, anyway)
 		var gap *registry.GapError
 		switch {
+		case err == nil && sum == nil:
+			return Event{}, nil
 		case errors.Is(err, registry.ErrNotFound):
 			delete(m.held, query)
 			return Event{}, nil
@@ -248,12 +252,14 @@ func (m *MultiCursor) compare(ctx context.Context, r *Reader, h *held, anyway bo
 			h.fresh = true
 			return Event{}, err
 		}
-		net = sum.Delta
+		net = sum.net
 	}
 	left := m.Filter.Delta(net)
 	switch {
 	case left != nil && !anyway && !m.Filter.Passes(left):
-		h.bound = boundOf(m.Filter, net, left)
+		if h.bound = boundOf(m.Filter, net, left); !h.kept {
+			r.Memory.keep(query, h.base, m.Filter, withhold(m.Filter, sum, left))
+		}
 		return Event{}, nil
 	case !h.kept && above(m.Limit, left):
 		return m.lose(h, TooLarge), nil
@@ -266,6 +272,27 @@ func (m *MultiCursor) compare(ctx context.Context, r *Reader, h *held, anyway bo
 		ev.Kind, ev.Change = Change, &c
 	}
 	return ev, nil
+}
+
+// sum adds up the withheld changes of a query. It returns nil if they are certainly too little for the filter.
+func (m *MultiCursor) sum(ctx context.Context, r *Reader, h *held, anyway bool) (*summation, error) {
+	query, until := h.last.Query, h.last.Seq
+	p := r.Memory.of(query, h.base, m.Filter)
+	var page []registry.Change
+	if p != nil && p.last.Seq > until { // of a reader that is ahead
+		p = nil
+	}
+	if p != nil && p.last.Seq < until {
+		var err error
+		if page, err = r.Log.After(query, p.last.Position(), int(min(PageSize, until-p.last.Seq))); err != nil {
+			return nil, err
+		}
+	}
+	if next := p.skip(m.Filter, page); !anyway && next != nil && next.last.Seq == until {
+		r.Memory.keep(query, h.base, m.Filter, next)
+		return nil, nil
+	}
+	return p.sum(ctx, r, query, h.base, page, until, m.Filter.limitOfSum(m.Limit))
 }
 
 // lose returns a Gap for changes of a query that cannot be shown.

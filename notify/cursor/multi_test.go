@@ -95,6 +95,7 @@ func (f *manyFollower) take(ev cursor.Event) {
 func TestMultiCursorLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld()
+		w.remember(rt)
 		filter, rate := parse(t, filterParams[rapid.SampledFrom(slices.Sorted(maps.Keys(filterParams))).Draw(rt, "params")])
 		stored := rapid.Bool().Draw(rt, "stored")
 		f := &manyFollower{t: rt, w: w, has: map[string]*replica{}, lost: map[string]bool{}}

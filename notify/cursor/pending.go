@@ -7,7 +7,7 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// A pending is the net change that a filter withholds.
+// A pending is the net change that a filter withholds. It is not modified.
 type pending struct {
 	last  registry.Change // the newest change examined, without its rows
 	kept  bool            // net is valid; otherwise the log is added up again
@@ -32,13 +32,13 @@ func withhold(f *Filter, s *summation, left *diff.Delta) *pending {
 }
 
 // sum adds up everything after at: the pending changes, a page that was already read, and
-// the rest of the log.
-func (p *pending) sum(ctx context.Context, r *Reader, query string, at registry.Position, page []registry.Change,
+// the rest of the log, up to a position (0: all).
+func (p *pending) sum(ctx context.Context, r *Reader, query string, at registry.Position, page []registry.Change, until uint64,
 	limit int64) (*summation, error) {
 	s := &summation{last: registry.Change{Query: query, Epoch: at.Epoch, Seq: at.Seq}, limit: limit}
 	if p != nil {
 		if !p.kept {
-			return s, s.readOn(ctx, r, query, 0)
+			return s, s.readOn(ctx, r, query, until)
 		}
 		s.last = p.last
 		if _, err := s.steps.Add(p.net); err != nil {
@@ -48,25 +48,25 @@ func (p *pending) sum(ctx context.Context, r *Reader, query string, at registry.
 	if err := s.add(page); err != nil {
 		return s, err
 	}
-	return s, s.readOn(ctx, r, query, 0)
+	return s, s.readOn(ctx, r, query, until)
 }
 
 // skip adds the changes of a page to a sum that is not kept if they cannot make it pass. It
-// reports whether it did.
-func (p *pending) skip(f *Filter, page []registry.Change) bool {
-	if p == nil || p.kept || f == nil || len(page) == 0 {
-		return false
+// returns nil if they can.
+func (p *pending) skip(f *Filter, page []registry.Change) *pending {
+	if p == nil || p.kept || f == nil {
+		return nil
 	}
-	b := p.bound
+	next := &pending{bound: p.bound, last: p.last}
 	for i := range page {
-		b.add(f, page[i].Delta)
+		next.bound.add(f, page[i].Delta)
+		next.last = page[i]
 	}
-	if !b.fails(f) {
-		return false
+	if !next.bound.fails(f) {
+		return nil
 	}
-	p.bound, p.empty, p.last = b, b.empty, page[len(page)-1]
-	p.last.Delta = nil
-	return true
+	next.empty, next.last.Delta = next.bound.empty, nil
+	return next
 }
 
 // compact copies a delta, so that its rows do not keep the original changes in memory.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,10 +113,12 @@ func flickering(t testing.TB, n int) *growingLog {
 	for i := range 20_000 {
 		many = append(many, fmt.Sprint("b", i))
 	}
-	few, one := tableOf(t, many[:10_000]), tableOf(t, many)
-	two := tableOf(t, append(many, "b"))
+	return alternating(tableOf(t, many[:10_000]), tableOf(t, many), tableOf(t, append(many, "b")), n)
+}
+
+// alternating returns a log of n changes of a result, to one and the other of two others in turn.
+func alternating(have, one, two *diff.Result, n int) *growingLog {
 	l := &growingLog{}
-	have := few
 	for i := range n {
 		next := one
 		if i%2 == 1 {
@@ -161,5 +164,59 @@ func TestLongHoldsAreNotQuadratic(t *testing.T) {
 				}}
 			})...)
 		})
+	}
+}
+
+// Cursors that are made again at each step do not read again what a filter withholds, nor do others from the same position.
+func TestLongHoldsAreRemembered(t *testing.T) {
+	for name, filter := range map[string]*Filter{
+		"few rows":  filterOf(t, `{"min_rows":5}`),
+		"many rows": filterOf(t, `{"min_rows":1000000}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			const n = 200
+			log := flickering(t, n)
+			if name == "few rows" {
+				log = alternating(tableOf(t, nil), tableOf(t, []string{"a"}), tableOf(t, []string{"a", "b"}), n)
+			}
+			r := &Reader{Log: log, Memory: new(Memory)}
+			for log.came < len(log.changes) {
+				log.came++
+				at := registry.Position{Epoch: "e", Seq: uint64(log.came + 1)}
+				for range 3 {
+					c := Cursor{Query: "q", Filter: filter, Rules: &Rules{}}
+					c.Jump(registry.Position{Epoch: "e", Seq: 1})
+					if ev, err := c.Next(context.Background(), r, at, time.Time{}); err != nil || ev.Kind != Wait || c.Seen() != at {
+						t.Fatalf("%+v %v, seen %s", ev, err, c.Seen())
+					}
+				}
+				m := MultiCursor{Filter: filter, Stored: true}
+				m.held = map[string]*held{"q": {base: registry.Position{Epoch: "e", Seq: 1}, fresh: true,
+					last: registry.Change{Query: "q", Epoch: "e", Seq: at.Seq}}}
+				if ev, err := m.compare(context.Background(), r, m.held["q"], false); err != nil || ev.Kind != Wait || len(m.held) != 1 {
+					t.Fatalf("%+v %v", ev, err)
+				}
+			}
+			if log.read > 2*n {
+				t.Errorf("%d changes were read for %d", log.read, n)
+			}
+		})
+	}
+}
+
+// What is remembered is bounded, and what was used last is kept.
+func TestMemoryIsBounded(t *testing.T) {
+	m, f := new(Memory), filterOf(t, `{"min_rows":5}`)
+	large := &pending{kept: true, net: diff.Compare(nil, tableOf(t, []string{strings.Repeat("x", 60<<10)}))}
+	first := registry.Position{Epoch: "e", Seq: 1}
+	m.keep("q", first, f, large)
+	for i := range 4 * keepMemory / (60 << 10) {
+		m.keep("q", registry.Position{Epoch: "e", Seq: uint64(i + 2)}, f, large)
+		if m.of("q", first, f) == nil {
+			t.Fatalf("forgotten after %d others", i)
+		}
+	}
+	if n := len(m.young) + len(m.old); n > 2*keepMemory/(60<<10) {
+		t.Errorf("%d are kept", n)
 	}
 }

@@ -27,14 +27,24 @@ var start = time.Unix(1_790_000_000, 0)
 
 // A world is a log with a clock. Nothing in it waits.
 type world struct {
-	log  *notifytest.Log
-	now  time.Time
-	tick int
+	log    *notifytest.Log
+	memory *cursor.Memory
+	now    time.Time
+	tick   int
 }
 
 func newWorld() *world { return &world{log: notifytest.NewLog("store"), now: start} }
 
-func (w *world) reader() *cursor.Reader { return &cursor.Reader{Log: w.log, Head: w.log.Head} }
+func (w *world) reader() *cursor.Reader {
+	return &cursor.Reader{Log: w.log, Head: w.log.Head, Memory: w.memory}
+}
+
+// remember lets some of the tests' cursors share a memory.
+func (w *world) remember(t *rapid.T) {
+	if rapid.Bool().Draw(t, "memory") {
+		w.memory = new(cursor.Memory)
+	}
+}
 
 func (w *world) record(id string, values ...string) {
 	w.tick++

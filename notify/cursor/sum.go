@@ -20,12 +20,10 @@ var ErrTooLarge = errors.New("net change too large")
 // log are returned unchanged. ctx ends the work.
 func Sum(ctx context.Context, r *Reader, query string, from, until registry.Position, limit int64) (net registry.Change,
 	count int, err error) {
-	s := summation{last: registry.Change{Query: query, Epoch: from.Epoch, Seq: from.Seq}, limit: limit}
-	if err := s.readOn(ctx, r, query, until.Seq); err != nil {
+	var none *pending
+	s, err := none.sum(ctx, r, query, from, nil, until.Seq, limit)
+	if err != nil {
 		return net, 0, err
-	}
-	if until.Seq > 0 && s.last.Seq != until.Seq {
-		return net, 0, fmt.Errorf("net change of %s: %w", query, &registry.GapError{Reason: registry.Ahead})
 	}
 	return s.change(from), s.count, nil
 }
@@ -116,6 +114,9 @@ func (s *summation) readOn(ctx context.Context, r *Reader, query string, until u
 		if err := s.add(page); err != nil {
 			return err
 		}
+	}
+	if until > 0 && s.last.Seq != until {
+		return fmt.Errorf("net change of %s: %w", query, &registry.GapError{Reason: registry.Ahead})
 	}
 	return s.end()
 }

@@ -104,7 +104,7 @@ func New(o Options) *Target {
 	if o.Format.MaxChange == 0 || o.Format.MaxChange > maxMessage {
 		o.Format.MaxChange = maxMessage
 	}
-	return &Target{opts: o, reader: cursor.Reader{Log: o.Log, Head: o.Head},
+	return &Target{opts: o, reader: cursor.Reader{Log: o.Log, Head: o.Head, Memory: new(cursor.Memory)},
 		rules: cursor.Rules{Fold: foldAbove, Limit: o.Format.MaxChange}}
 }
 

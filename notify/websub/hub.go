@@ -93,6 +93,7 @@ type Lease struct{ Min, Default, Max time.Duration }
 // A Hub delivers topics to subscribers. It implements deliver.Target.
 type Hub struct {
 	opts          Options
+	reader        cursor.Reader
 	verifications verifications
 }
 
@@ -136,7 +137,7 @@ func New(o Options) *Hub {
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	const day = 24 * time.Hour
 	o.Lease = Lease{cmp.Or(o.Lease.Min, time.Minute), cmp.Or(o.Lease.Default, 10*day), cmp.Or(o.Lease.Max, 30*day)}
-	return &Hub{opts: o}
+	return &Hub{opts: o, reader: cursor.Reader{Log: o.Log, Memory: new(cursor.Memory)}}
 }
 
 // Pending returns the number of requests whose callbacks this process still has to ask.
@@ -237,7 +238,7 @@ func (h *Hub) next(ctx context.Context, s *registry.Subscription, newest registr
 	if due := c.Due(now); filter.All() && due.IsZero() { // every change is worth a delivery
 		return cursor.Event{Kind: cursor.Snapshot}, nil
 	}
-	ev, err := c.Next(ctx, &cursor.Reader{Log: h.opts.Log}, newest, now)
+	ev, err := c.Next(ctx, &h.reader, newest, now)
 	if settled, empty := c.Settle(); empty {
 		ev = settled
 	}
