@@ -188,6 +188,7 @@ type OutboxMessage struct {
 	Until Position  `json:"until"`           // and after it
 	Query string    `json:"query,omitempty"` // the query of these positions, for withheld changes
 	At    time.Time `json:"at"`              // when the message was created
+	Check time.Time `json:"check,omitzero"`  // of a snapshot: when its result was checked last
 	Info  string    `json:"info,omitempty"`
 	Title string    `json:"title,omitempty"` // for people: what it says, if that has labels, which come and go
 	Text  string    `json:"text,omitempty"`

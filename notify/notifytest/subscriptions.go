@@ -107,7 +107,7 @@ func full(id string) registry.Subscription {
 			Filter: json.RawMessage(`{"min_rows":3}`), Rate: registry.Duration(time.Minute)},
 		Cursor: registry.Position{Epoch: "e", Seq: 1<<53 - 1}, Seen: registry.Position{Epoch: "e", Seq: 7}, Version: `"e.7.srj"`,
 		Outbox: &registry.OutboxMessage{ID: "msg_1", Type: "t", From: registry.Position{Epoch: "e", Seq: 1},
-			Until: registry.Position{Epoch: "e", Seq: 2}, At: at, Text: "x"},
+			Until: registry.Position{Epoch: "e", Seq: 2}, At: at, Check: at, Text: "x"},
 		Withheld: []registry.Withheld{{Query: "q_2", From: registry.Position{Epoch: "f", Seq: 1}, Until: registry.Position{Epoch: "f",
 			Seq: 3}, First: 8, Fresh: true}},
 		RateCursor: registry.Position{Epoch: "e", Seq: 9},

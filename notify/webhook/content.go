@@ -42,7 +42,7 @@ func (w *Target) changeAt(p registry.OutboxMessage) ([]byte, *registry.OutboxMes
 	switch {
 	case errors.As(err, &gap):
 		head, err := w.opts.Head()
-		return nil, w.replacement(p, TypeGap, head, gap.Reason), err
+		return nil, w.replacement(p, registry.OutboxMessage{Type: TypeGap, Until: head, Info: gap.Reason}), err
 	case err != nil:
 		return nil, nil, err
 	case len(page) == 0 || page[0].Offset != p.Until.Seq:
@@ -52,8 +52,16 @@ func (w *Target) changeAt(p registry.OutboxMessage) ([]byte, *registry.OutboxMes
 	return data, nil, err
 }
 
-func (w *Target) replacement(p registry.OutboxMessage, typ string, until registry.Position, info string) *registry.OutboxMessage {
-	return &registry.OutboxMessage{ID: p.ID + "s", Type: typ, From: p.From, Until: until, At: w.opts.Now().UTC(), Info: info}
+// replacement completes the message that takes the place of another one.
+func (w *Target) replacement(p, other registry.OutboxMessage) *registry.OutboxMessage {
+	other.ID, other.From, other.At = p.ID+"s", p.From, w.opts.Now().UTC()
+	return &other
+}
+
+// snapshotOf returns a message with the result of a query. It fixes when the result was checked, because a later check would
+// change the content.
+func snapshotOf(st *registry.Status, reason string) registry.OutboxMessage {
+	return registry.OutboxMessage{Type: TypeSnapshot, Until: st.Position, Check: st.CheckedAt, Info: reason}
 }
 
 func (w *Target) change(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage) ([]byte, *registry.OutboxMessage, error) {
@@ -79,7 +87,7 @@ func (w *Target) change(ctx context.Context, s *registry.Subscription, p registr
 	}
 	if reason := snapshotReason(err); reason != "" {
 		st, _, err := w.opts.Log.Current(s.Query, false)
-		return nil, w.replacement(p, TypeSnapshot, st.Position, reason), err
+		return nil, w.replacement(p, snapshotOf(&st, reason)), err
 	}
 	if err != nil {
 		return nil, nil, err
@@ -115,11 +123,11 @@ func (w *Target) withheldData(ctx context.Context, s *registry.Subscription, p r
 		reason = registry.TooOld
 	}
 	if reason != "" || err == nil && net.Delta == nil {
-		other := w.replacement(p, TypeGap, p.Until, reason)
-		if other.Query = p.Query; reason == "" {
+		other := registry.OutboxMessage{Type: TypeGap, Query: p.Query, Until: p.Until, Info: reason}
+		if reason == "" {
 			other.Type = TypeMoved
 		}
-		return nil, other, nil
+		return nil, w.replacement(p, other), nil
 	}
 	if err != nil {
 		return nil, nil, err
@@ -158,11 +166,14 @@ func (w *Target) snapshot(s *registry.Subscription, p registry.OutboxMessage) ([
 		return nil, &registry.OutboxMessage{Until: st.Position}, nil
 	}
 	if st.Position != p.Until { // it is another by now
-		return nil, w.replacement(p, TypeSnapshot, st.Position, p.Info), nil
+		return nil, w.replacement(p, snapshotOf(&st, p.Info)), nil
 	}
 	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {
 		return nil, nil, err
+	}
+	if !p.Check.IsZero() { // else an earlier version has stored it
+		st.CheckedAt = p.Check
 	}
 	const layout = "2006-01-02T15:04:05.999999999Z07:00"
 	v := snapshot{Query: s.Query, Epoch: st.Position.Epoch, Seq: st.Position.Seq, Time: st.ChangedAt.UTC().Format(layout),

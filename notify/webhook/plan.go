@@ -33,12 +33,12 @@ func (w *Target) plan(ctx context.Context, s *registry.Subscription, now time.Ti
 	case err != nil || !ev.Until.IsZero():
 		return deliver.Step{Hold: ev.Until}, err
 	case ev.Kind == cursor.Change:
-		return w.prepare(s, TypeChanged, ev.At, ""), nil
+		return w.prepare(s, registry.OutboxMessage{Type: TypeChanged, Until: ev.At}), nil
 	case ev.Kind == cursor.Snapshot:
 		if ev.Reason == cursor.Begin && s.GaveUp > 0 {
 			ev.Reason = "given_up"
 		}
-		return w.prepare(s, TypeSnapshot, st.Position, ev.Reason), nil
+		return w.prepare(s, snapshotOf(&st, ev.Reason)), nil
 	}
 	if settled, moved := c.Settle(); moved {
 		ev = settled
@@ -94,9 +94,9 @@ func (w *Target) planAll(ctx context.Context, s *registry.Subscription, now time
 	after := m.State()
 	switch {
 	case ev.Kind == cursor.Gap && ev.Query == "":
-		return w.prepare(s, TypeGap, ev.At, ev.Reason), nil
+		return w.prepare(s, registry.OutboxMessage{Type: TypeGap, Until: ev.At, Info: ev.Reason}), nil
 	case ev.Kind == cursor.Change && filter.All() && s.Rate == 0 && len(s.Withheld) == 0: // as it is in the log
-		return w.prepare(s, TypeChanged, after.At, ev.Query), nil
+		return w.prepare(s, registry.OutboxMessage{Type: TypeChanged, Until: after.At, Info: ev.Query}), nil
 	case ev.Kind != cursor.Wait:
 		return saveState(before, after, w.message(&ev)), nil
 	case after.At != before.At || after.Round != before.Round || !slices.Equal(after.Withheld, before.Withheld):

@@ -159,19 +159,20 @@ func disableStep(reason string) deliver.Step {
 // ended sends the last message, once the query has no holders.
 func (w *Target) ended(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
 	if s.Outbox == nil || s.Outbox.Type != TypeEnded {
-		return w.prepare(s, TypeEnded, s.Cursor, ""), nil
+		return w.prepare(s, registry.OutboxMessage{Type: TypeEnded, Until: s.Cursor}), nil
 	}
 	return w.send(ctx, s, *s.Outbox, w.done)
 }
 
 // prepare fixes the content of the next message. Another node may have taken over meanwhile, so
 // it replaces only the message that was the next one.
-func (w *Target) prepare(s *registry.Subscription, typ string, until registry.Position, info string) deliver.Step {
+func (w *Target) prepare(s *registry.Subscription, p registry.OutboxMessage) deliver.Step {
 	from, seen, pending := s.Cursor, s.Seen, pendingID(s)
-	p := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: typ, From: from, Until: until, At: w.opts.Now().UTC(), Info: info}
+	p.ID, p.From, p.At = "msg_"+rand.Text(), from, w.opts.Now().UTC()
 	return deliver.Step{Edit: func(s *registry.Subscription) {
 		if s.Cursor == from && s.Seen == seen && pendingID(s) == pending {
-			s.Outbox = p
+			next := p
+			s.Outbox = &next
 		}
 	}}
 }
@@ -253,7 +254,7 @@ func replace(s *registry.Subscription, id string, other *registry.OutboxMessage)
 		switch {
 		case s.Dead[i].ID != id:
 		case s.Query != "":
-			s.Dead[i].Type, s.Dead[i].Until, s.Dead[i].Info = TypeSnapshot, other.Until, "replay"
+			s.Dead[i].Type, s.Dead[i].Until, s.Dead[i].Info, s.Dead[i].Check = TypeSnapshot, other.Until, "replay", other.Check
 		case other.Type != "":
 			s.Dead[i].Type, s.Dead[i].Until, s.Dead[i].Info = other.Type, other.Until, other.Info
 		default: // there is nothing to send any more

@@ -132,6 +132,30 @@ func TestAttemptsAreTheSame(t *testing.T) {
 	}
 }
 
+// All attempts of a snapshot are the same, also if its result is confirmed between them.
+func TestAttemptsOfSnapshot(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	id := r.log.Add("q", diff.Select, false)
+	r.record(id, notifytest.Rows("a"))
+	h.on(func(_ int, m message) int {
+		if m.Type == webhook.TypeSnapshot {
+			return 503
+		}
+		return 200
+	}, nil)
+	r.create(h, registry.WebhookRequest{Query: "q"})
+	until(t, "an attempt", func() bool { return len(h.messages(webhook.TypeSnapshot)) > 0 })
+	r.record(id, notifytest.Rows("a"))
+	n := len(h.messages(webhook.TypeSnapshot))
+	until(t, "an attempt after the confirmation", func() bool { return len(h.messages(webhook.TypeSnapshot)) > n+1 })
+	h.on(nil, nil)
+	until(t, "the snapshot", func() bool { return h.holds(id, notifytest.Rows("a")) })
+	all := h.messages(webhook.TypeSnapshot)
+	if first, last := all[0], all[len(all)-1]; first.ID != last.ID || first.raw != last.raw {
+		t.Errorf("%s\n%s, and then\n%s\n%s", first.ID, first.raw, last.ID, last.raw)
+	}
+}
+
 func TestGone(t *testing.T) {
 	r, h := newRig(t), newReceiver(t)
 	id := r.log.Add("q", diff.Select, false)
