@@ -50,11 +50,11 @@ func (s *Server) admit(r *http.Request) (p *Place, ok bool) {
 	s.wg.Add(1)
 	n := s.connections.Add(1)
 	if most := s.opts.Limits.Connections; most > 0 && n > int64(most) {
-		p.Refused = "too many connections"
+		p.Refused = "the server has as many connections as limits.connections allows: try again later"
 	}
 	if p.from != "" {
 		if s.addresses[p.from]++; s.addresses[p.from] > s.opts.Limits.OneAddress {
-			p.Refused = "too many connections from this address"
+			p.Refused = "your address has as many connections as limits.address_connections allows: try again later"
 		}
 	}
 	return p, true

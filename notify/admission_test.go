@@ -2,6 +2,7 @@ package notify
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/freshet/freshet/registry"
@@ -47,6 +48,11 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 		if at := enter(c.remote, c.forwarded...); (at.Refused != "") != c.crowded {
 			t.Errorf("%d: %s %v: crowded %q, want %t", i, c.remote, c.forwarded, at.Refused, c.crowded)
 		}
+	}
+	if at := enter("203.0.113.9:1002"); !strings.Contains(at.Refused, "limits.address_connections") || len(at.Refused) > 123 {
+		t.Errorf("refused with %q", at.Refused)
+	} else {
+		at.Leave()
 	}
 	first.Leave()
 	// Two of those refused are still to be closed.

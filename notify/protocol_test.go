@@ -2,6 +2,7 @@ package notify_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -292,8 +293,9 @@ func TestUpgrade(t *testing.T) {
 	for range 3 {
 		r.hello()
 	}
-	if got := r.dial(nil).closed(); got != 4429 {
-		t.Errorf("the fourth of three: closed with %d, want 4429", got)
+	var why *websocket.CloseError
+	if _, err := r.dial(nil).next(); !errors.As(err, &why) || why.Code != 4006 || !strings.Contains(why.Text, "limits.connections") {
+		t.Errorf("the fourth of three: %v, want 4006", err)
 	}
 	resp, err := http.Get(r.http.URL + "/v1/live")
 	if err != nil || resp.StatusCode != http.StatusBadRequest {

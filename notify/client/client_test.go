@@ -203,6 +203,8 @@ func TestRules(t *testing.T) {
 			[]string{"new", "e:3"}},
 		{"4005", [][]string{{fresh, snapshot("e", 3, "a"), "close 4005"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}},
 			[]string{"new", "e:3"}},
+		{"4006", [][]string{{fresh, snapshot("e", 3, "a"), "close 4006"}, {resumed, delta("e", 3, 4, doc("z"), doc("a"))}},
+			[]string{"new", "e:3"}},
 		{"unavailable for now", [][]string{{`{"type":"error","id":"ID","code":"unavailable","message":"m"}`},
 			{fresh, snapshot("e", 3, "z")}}, []string{"new", "new"}},
 	} {

@@ -95,7 +95,7 @@ func (s *Server) rejection(r *http.Request, offered bool, subprotocol, refused s
 	case !offered:
 		return Close(CloseSubprotocol, "offer the subprotocol "+subprotocol)
 	case refused != "":
-		return Close(CloseTooMany, refused)
+		return Close(CloseFull, refused)
 	}
 	return nil
 }

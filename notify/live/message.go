@@ -19,13 +19,14 @@ const (
 	CloseRate         = 4003
 	CloseDraining     = 4004
 	CloseElsewhere    = 4005 // this node of a cluster is cut off; another one answers
+	CloseFull         = 4006 // too many connections
 	CloseMalformed    = 4400
 	CloseUnauthorized = 4401
 	CloseForbidden    = 4403
 	CloseSubprotocol  = 4406
 	CloseInitTimeout  = 4408
 	CloseInUse        = 4409
-	CloseTooMany      = 4429
+	CloseTooMany      = 4429 // a second init
 )
 
 // Codes of errors that keep the connection.
