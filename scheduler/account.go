@@ -57,6 +57,23 @@ func (a *account) begin(slot uint64) { a.pays, a.beside, a.lent = slot+1, a.rese
 // repays no debt.
 func (a *account) left(unowed time.Duration) time.Duration { return unowed - a.charge - a.reserved }
 
+// Together with positions, trial runs may use half of what the next slot can pay, so that those who ask for them without end
+// do not stop all slots. What remains of that half is lent if it is at least an eighth of it.
+const (
+	trialShare = 2
+	leastTrial = 8
+)
+
+// leftForTrials returns what another trial run may use, 0 if it is not worth a request.
+func (a *account) leftForTrials(unowed time.Duration) time.Duration {
+	share := unowed / trialShare
+	limit := min(a.left(unowed), share-a.beside)
+	if limit < share/leastTrial {
+		return 0
+	}
+	return limit
+}
+
 // chargeUsed replaces what was reserved for executions by what they used.
 func (a *account) chargeUsed(reserved, used time.Duration) {
 	a.reserved -= reserved

@@ -130,8 +130,8 @@ func TestDebtIsKept(t *testing.T) {
 		if _, err := w.loop.Trial(t.Context(), &registry.Query{ID: "q_trial", Endpoint: city}); err != nil {
 			t.Fatal(err)
 		}
-		if l := w.service.executions(); l[len(l)-1].limit != 6*time.Second {
-			t.Errorf("a trial run has a limit of %s while 4 s of 10 s have to be repaid", l[len(l)-1].limit)
+		if l := w.service.executions(); l[len(l)-1].limit != 3*time.Second {
+			t.Errorf("a trial run has a limit of %s while 4 s of 10 s have to be repaid; half of the rest is 3 s", l[len(l)-1].limit)
 		}
 		w.stop()
 	})

@@ -225,7 +225,7 @@ func (l *Loop) NextRound(p registry.Profile) time.Time {
 
 // Trial executes a query once, within the endpoint's limits. It stores nothing except
 // the endpoint's back-off. It waits until the limiter grants it a place. The next
-// slot's budget pays for it. The error wraps ErrCharged if that budget is used up,
+// slot's budget pays for it, of which trial runs may use half. The error wraps ErrCharged if that half is used up,
 // ErrPaused if the endpoint is paused, ErrBlackout in a blackout and ErrStopped if the
 // loop ends. Any other error is the ledger's.
 func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {

@@ -549,27 +549,27 @@ func TestReconfigureKeepsStatistics(t *testing.T) {
 
 func TestTrialIsCharged(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 3*time.Second))
+		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 2*time.Second))
 		w.register("a")
 		w.run()
 		w.tick()
 		q := schedulertest.Query(city, "trial")
-		for range 3 {
-			if a, err := w.loop.Trial(t.Context(), &q); err != nil || a.Elapsed != 3*time.Second || a.Result == nil {
+		for range 2 {
+			if a, err := w.loop.Trial(t.Context(), &q); err != nil || a.Elapsed != 2*time.Second || a.Result == nil {
 				t.Fatalf("trial: %+v, %v", a, err)
 			}
 		}
-		a, err := w.loop.Trial(t.Context(), &q) // 1 s of 10 is left
+		a, err := w.loop.Trial(t.Context(), &q) // 1 s of half of 10 is left
 		if err != nil || a.Outcome != registry.Cut || a.Elapsed != time.Second {
-			t.Errorf("the fourth trial: %+v, %v", a, err)
+			t.Errorf("the third trial: %+v, %v", a, err)
 		}
 		if _, err := w.loop.Trial(t.Context(), &q); !errors.Is(err, scheduler.ErrCharged) {
-			t.Errorf("the fifth trial: %v", err)
+			t.Errorf("the fourth trial: %v", err)
 		}
-		if s := w.tick(); s.Run != 0 || s.Used != 10 {
+		if s := w.tick(); s.Run != 1 || s.Charged != 5 || s.Used != 7 {
 			t.Errorf("the slot that pays: %+v", s)
 		}
-		if s := w.tick(); s.Run != 1 || s.Used != 3 {
+		if s := w.tick(); s.Run != 1 || s.Used != 2 {
 			t.Errorf("the slot after it: %+v", s)
 		}
 		if _, ok := findQuery(w, q.ID); ok {

@@ -14,7 +14,7 @@ var (
 	ErrPaused   = errors.New("the endpoint is paused")
 	ErrBlackout = errors.New("the endpoint is in a blackout time")
 	ErrStopped  = errors.New("the scheduler has stopped")
-	ErrCharged  = errors.New("trial runs have used up the next slot's budget, try again later")
+	ErrCharged  = errors.New("trial runs have used up their half of the next slot's budget: try again after that slot")
 )
 
 // A Note notifies followers of a query or a profile of a commit.

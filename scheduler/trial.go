@@ -46,8 +46,11 @@ func (t *trials) runWithin(ctx context.Context, q *registry.Query, most time.Dur
 		t.mu.Unlock()
 		return refusedBy(h), nil
 	}
-	limit := t.account.left(t.planner.Unowed())
-	limit = min(limit, time.Duration(t.set.endpoint.Timeout), most)
+	limit, timeout := t.account.left(t.planner.Unowed()), time.Duration(t.set.endpoint.Timeout)
+	if !q.Beside {
+		limit = t.account.leftForTrials(t.planner.Unowed())
+	}
+	limit = min(limit, timeout, most)
 	x, name := t.executor, t.set.endpoint.Name
 	var b Batch
 	if limit > 0 {
@@ -83,6 +86,10 @@ func (t *trials) runWithin(ctx context.Context, q *registry.Query, most time.Dur
 	}
 	if over && a.Outcome == registry.Cut {
 		return Answer{}, ErrStopped
+	}
+	if a.Outcome == registry.Cut && limit < timeout && a.Elapsed >= limit {
+		a.Error = fmt.Sprintf("no complete answer in %s, which is what was left for trial runs in half of the next slot's budget: "+
+			"try again after that slot, or raise budget", limit.Round(time.Millisecond))
 	}
 	return a, nil
 }

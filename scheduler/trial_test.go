@@ -38,6 +38,67 @@ func TestTrialInBlackout(t *testing.T) {
 	})
 }
 
+// A caller that tries queries again and again, also over a restart, leaves each slot half of its budget. The rest of that half is
+// given only if it is worth a request, and one that was too short says so.
+func TestTrialsLeaveHalfOfEachSlot(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		e := endpoint("@every 1m", 10*time.Second, "rr")
+		answer := schedulertest.Rows(t, "same")
+		w := newWorld(t, e, func(q *registry.Query, _ int) reply {
+			if q.ID == "q_a" {
+				return reply{time.Second, registry.Changed, answer}
+			}
+			return reply{4500 * time.Millisecond, registry.Changed, answer}
+		})
+		w.register("a")
+		for range 3 {
+			w.run()
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+			refused := 0
+			for ctx.Err() == nil {
+				q := schedulertest.Query(city, "trial")
+				switch _, err := w.loop.Trial(ctx, &q); {
+				case errors.Is(err, scheduler.ErrCharged):
+					refused++
+				case err != nil && ctx.Err() == nil:
+					t.Error(err)
+				}
+				time.Sleep(2 * time.Second)
+			}
+			cancel()
+			if refused == 0 {
+				t.Error("no trial run was refused")
+			}
+			w.stop()
+			w.open(e)
+		}
+		for _, s := range w.slots() {
+			if s.Charged > 5 || s.Run != 1 {
+				t.Errorf("slot %d was charged %g s of %g and ran %d of 1 query", s.Number, s.Charged, s.Budget, s.Run)
+			}
+		}
+		for _, x := range w.service.executions() {
+			if x.query != "q_a" && x.limit != 5*time.Second {
+				t.Errorf("a trial run may take %s", x.limit)
+			}
+		}
+	})
+}
+
+// A trial run that was given less than the timeout, and needs more, says why it ended.
+func TestTrialSaysWhatItWasGiven(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t, endpoint("never", 10*time.Second, "rr"), same(t, 6*time.Second))
+		w.run()
+		q := schedulertest.Query(city, "trial")
+		a, err := w.loop.Trial(t.Context(), &q)
+		if err != nil || a.Outcome != registry.Cut || !strings.Contains(a.Error, "5s") || !strings.Contains(a.Error, "raise budget") {
+			t.Errorf("%s: %s %v", a.Outcome, a.Error, err)
+		}
+		w.stop()
+	})
+}
+
 // What trial runs use survives the end of the process: the ledger knows at least as much as the endpoint has seen, exactly as much
 // after an orderly end, and a new process charges the next slot with it, once.
 func TestTrialRunsAreKept(t *testing.T) {

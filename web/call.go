@@ -228,8 +228,11 @@ func (c *call) query() (registry.Query, error) {
 }
 
 // exclusive acquires one of the few places for expensive operations.
-func (c *call) exclusive(places *registry.Places) (leave func(), err error) {
-	leave, ok := places.Take(c.name())
+func (c *call) exclusive(places *registry.Places) (leave func(), err error) { return enter(places, c.name()) }
+
+// enter acquires one of a few places for a caller.
+func enter(places *registry.Places, caller string) (leave func(), err error) {
+	leave, ok := places.Take(caller)
 	if !ok {
 		return nil, later("busy", 5*time.Second, "others of this kind are running")
 	}

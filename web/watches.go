@@ -102,15 +102,16 @@ func (c watchAPI) registration() (w watch.Watch, reg registry.Registration, err 
 		return w, reg, err
 	}
 	reg = body.Registration
-	err = ApplyLink(c.r.Context(), c.Registry, c.Daemon, l, &reg)
+	err = ApplyLink(c.r.Context(), c.Registry, c.Daemon, c.tries, c.name(), l, &reg)
 	return l.Watch, reg, err
 }
 
 // ApplyLink makes a registration of a normalised link: it chooses the endpoint, unless one is given, and
-// declares the prefixes that the endpoint's own editor adds.
-func ApplyLink(ctx context.Context, r *registry.Registry, x Daemon, l watch.Link, reg *registry.Registration) (err error) {
+// declares the prefixes that the endpoint's own editor adds. To ask endpoints, the caller takes a place of tries.
+func ApplyLink(ctx context.Context, r *registry.Registry, x Daemon, tries *registry.Places, caller string, l watch.Link,
+	reg *registry.Registration) (err error) {
 	if reg.Endpoint == "" {
-		reg.Endpoint, err = watchEndpoint(ctx, r, x, l)
+		reg.Endpoint, err = watchEndpoint(ctx, r, x, tries, caller, l)
 	}
 	l.Apply(reg)
 	if l.Kind != watch.ByQuery {
@@ -180,7 +181,8 @@ const mostAsked = 8
 // watchEndpoint returns the endpoint for a link: the one that it names, or that of its site. A link without
 // either gets the default one ("") or, if there is none, the only one that knows the IRI. The endpoints'
 // budgets pay for the question. The error says which ones know it.
-func watchEndpoint(ctx context.Context, r *registry.Registry, x Daemon, l watch.Link) (string, error) {
+func watchEndpoint(ctx context.Context, r *registry.Registry, x Daemon, tries *registry.Places, caller string,
+	l watch.Link) (string, error) {
 	if name, ok := namedEndpoint(r, l); ok {
 		return name, nil
 	}
@@ -199,6 +201,11 @@ func watchEndpoint(ctx context.Context, r *registry.Registry, x Daemon, l watch.
 	if r.HasDefault() || err != nil || len(all) < 2 || len(all) > mostAsked {
 		return "", err
 	}
+	leave, err := enter(tries, caller)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, labelTime)
 	defer cancel()
 	knows := make([]bool, len(all))

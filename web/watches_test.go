@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/freshet/freshet/diff"
@@ -385,5 +386,30 @@ func TestWatchFindsItsEndpoint(t *testing.T) {
 	w.m.publish(a.string("id"), properties(t, [2]string{"birthPlace", "Ulm"}, [2]string{"birthPlace", "Bern"}, [2]string{"born", "Ulm"}))
 	if now := w.get("/v1/watches/adams").status(200).string("now"); now != "2 properties now: birth place: Bern; born: Ulm; …" {
 		t.Errorf("now: %q", now)
+	}
+	began, goOn := make(chan bool, 3*defaultTries), make(chan bool)
+	var asked atomic.Int32
+	answer := w.m.trial
+	w.m.trial = func(q *registry.Query) (scheduler.Answer, error) {
+		if asked.Add(1) <= 3*defaultTries {
+			began <- true
+			<-goOn
+		}
+		return answer(q)
+	}
+	done := make(chan bool)
+	for i := range defaultTries {
+		go func() {
+			w.post("/v1/watches", fmt.Sprintf(`{"iri":"http://x.example/adams","name":"adams%d"}`, i))
+			done <- true
+		}()
+		for range 3 {
+			<-began
+		}
+	}
+	w.post("/v1/watches", `{"iri":"http://x.example/adams","name":"toomany"}`).problem(429, "busy")
+	close(goOn)
+	for range defaultTries {
+		<-done
 	}
 }

@@ -100,7 +100,7 @@ func (v watchHandler) watch() error {
 	}
 	do := f.Get("do")
 	reg := registry.Registration{Endpoint: f.Get("endpoint"), Name: f.Get("name")}
-	err = web.ApplyLink(v.r.Context(), v.Registry, v.Daemon, l, &reg)
+	err = web.ApplyLink(v.r.Context(), v.Registry, v.Daemon, v.tries, v.caller.Name, l, &reg)
 	if missing := v.missing(l, reg); missing != nil {
 		if do != "add" {
 			return v.again(f, nil, missing)
@@ -112,7 +112,7 @@ func (v watchHandler) watch() error {
 			return v.again(f, nil, missing)
 		}
 		reg = registry.Registration{Endpoint: missing.Name, Name: f.Get("name")}
-		err = web.ApplyLink(v.r.Context(), v.Registry, v.Daemon, l, &reg)
+		err = web.ApplyLink(v.r.Context(), v.Registry, v.Daemon, v.tries, v.caller.Name, l, &reg)
 	}
 	if err != nil {
 		return f.refused(err, func() error { return v.again(f, nil, nil) })
