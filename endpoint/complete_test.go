@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -171,6 +172,63 @@ func TestFramesOfHTTP2(t *testing.T) {
 	want(t, execute(t, c, construct()), registry.Changed)
 	cut = true
 	want(t, execute(t, c, construct()), registry.Partial, "cut off")
+}
+
+// An HTTP/2 connection whose packets are lost is given up, so that the next request opens another one.
+func TestLostHTTP2Connection(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", typeNT)
+		io.WriteString(w, triples(2))
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	var opened, lost atomic.Int32 // connections, and how many of the first of them lose all packets
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", s.Listener.Addr().String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			number := opened.Add(1)
+			pass := func(to, from net.Conn) {
+				defer to.Close()
+				for b := make([]byte, 4096); ; {
+					n, err := from.Read(b)
+					if err != nil {
+						return
+					}
+					if number > lost.Load() {
+						to.Write(b[:n])
+					}
+				}
+			}
+			go pass(to, from)
+			go pass(from, to)
+		}
+	}()
+	c := client(t, "https://"+l.Addr().String()+"/sparql", nil)
+	transport := c.http.Transport.(*http.Transport)
+	transport.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	if h := transport.HTTP2; h != nil {
+		h.SendPingTimeout /= 50
+		h.PingTimeout /= 50
+	}
+	want(t, execute(t, c, construct()), registry.Changed)
+	lost.Store(opened.Load())
+	a := c.Execute(t.Context(), construct(), Memory{}, 3*time.Second)
+	want(t, a, registry.Failed, "connection lost")
+	want(t, execute(t, c, construct()), registry.Changed)
 }
 
 func TestRowCap(t *testing.T) {

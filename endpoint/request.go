@@ -287,6 +287,12 @@ func CheckURL(raw, contact string) (string, error) {
 	return u.String(), nil
 }
 
+// Pings returns settings by which a client notices that an HTTP/2 connection is dead, and opens another one. Without them it
+// keeps using one whose packets a firewall drops, until the operating system gives it up after many minutes.
+func Pings() *http.HTTP2Config {
+	return &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 15 * time.Second}
+}
+
 // newHTTPClient shares nothing with http.DefaultClient: credentials and limits
 // of one endpoint must not affect another.
 func newHTTPClient(connections int) *http.Client {
@@ -296,6 +302,7 @@ func newHTTPClient(connections int) *http.Client {
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            dialer.DialContext,
 			ForceAttemptHTTP2:      true,
+			HTTP2:                  Pings(),
 			MaxIdleConnsPerHost:    connections,
 			IdleConnTimeout:        90 * time.Second,
 			TLSHandshakeTimeout:    10 * time.Second,

@@ -175,7 +175,7 @@ type client struct {
 
 func newClient(o Options) client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout = time.Minute
+	transport.ResponseHeaderTimeout, transport.HTTP2 = time.Minute, endpoint.Pings()
 	return client{agent: endpoint.UserAgent(o.Version, o.Contact), http: http.Client{Transport: transport, CheckRedirect: sameServer}}
 }
 
