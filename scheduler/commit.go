@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -143,10 +144,7 @@ func (r *runner) close() error {
 		grow(r.l, (*plan.Planner).GrowIndex)
 	}
 	r.l.mu.Lock()
-	why := r.stopped
-	if r.l.nextExec != nil {
-		why = "the endpoint's settings were edited"
-	}
+	why := cmp.Or(r.l.ends(), r.stopped)
 	end := r.l.planner.End(now, why)
 	r.pending = append(r.pending, taught(end.Taught, now)...)
 	r.l.mu.Unlock()

@@ -80,8 +80,8 @@ func NewLoop(c Config) (*Loop, error) {
 }
 
 // reconfigure changes the endpoint's settings and keeps what is known about its
-// queries. A running slot ends under the old settings. With another executor, the
-// running slot starts nothing more and drops its running executions: once
+// queries. A running slot ends under the old settings. If the new ones pause the endpoint,
+// it starts nothing more. With another executor, it also drops its running executions: once
 // reconfigure has returned, no answer of the old executor is accepted. The name
 // cannot change.
 func (l *Loop) reconfigure(e registry.Endpoint, x Executor) error {

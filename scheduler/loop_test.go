@@ -96,6 +96,51 @@ func TestFullSlotsFollowEachOther(t *testing.T) {
 	})
 }
 
+// A pause lets what runs finish. The running slot starts nothing more, and no trial run begins.
+func TestPauseDuringSlot(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		e := endpoint("never", 20*time.Second, "rr")
+		w := newWorld(t, e, same(t, 2*time.Second))
+		for _, n := range names("a", 4) {
+			w.register(n)
+		}
+		w.run()
+		ended := make(chan scheduler.Slot, 1)
+		go func() { ended <- w.tick() }()
+		until(3 * time.Second)
+		q := schedulertest.Query(city, "trial")
+		closed := e
+		closed.Blackout = []registry.Blackout{{Start: "0 0 * * *", For: registry.Duration(time.Hour)}}
+		if err := w.loop.Reconfigure(closed); err != nil {
+			t.Fatal(err)
+		}
+		tried := make(chan error, 1)
+		go func() {
+			_, err := w.loop.Trial(t.Context(), &q)
+			tried <- err
+		}()
+		until(5 * time.Second)
+		if err := <-tried; !errors.Is(err, scheduler.ErrBlackout) {
+			t.Errorf("a trial run in a blackout that waits for the end of the slot: %v", err)
+		}
+		e.Pause = &registry.Pause{By: "ops", At: time.Now()}
+		if err := w.loop.Reconfigure(e); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, err := w.loop.Trial(t.Context(), &q)
+			tried <- err
+		}()
+		if s := <-ended; s.Complete != 3 || s.Cut != 0 || s.Error != "the endpoint is paused" || s.Finished.Sub(s.Started) != 6*time.Second {
+			t.Errorf("the slot: %+v", s)
+		}
+		if err := <-tried; !errors.Is(err, scheduler.ErrPaused) || w.service.ran(q.ID) > 0 {
+			t.Errorf("a trial run of a paused endpoint: %v", err)
+		}
+		w.stop()
+	})
+}
+
 func TestPauseResumeAndBlackout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("@every 1m", 10*time.Second, "rr")

@@ -86,6 +86,25 @@ func (l *loopData) apply() (moved bool) {
 	return moved
 }
 
+// latest returns the settings as last edited, which may wait for the end of the running slot.
+func (l *loopData) latest() *settings {
+	if l.waiting != nil {
+		return l.waiting
+	}
+	return &l.set
+}
+
+// ends returns why the running slot starts nothing more, "" if it goes on.
+func (l *loopData) ends() string {
+	switch {
+	case l.nextExec != nil:
+		return "the endpoint's settings were edited"
+	case l.latest().endpoint.Pause != nil:
+		return ErrPaused.Error()
+	}
+	return ""
+}
+
 // adopt puts waiting settings in force.
 func (l *loopData) adopt() {
 	old := l.set

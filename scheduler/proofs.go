@@ -108,7 +108,7 @@ func (r *runner) askPosition() (again bool) {
 	l.mu.Lock()
 	e, x, now := l.set.endpoint, r.executor, l.clock.Now()
 	text := l.positionText()
-	asks := e.Feed != "" && text != "" && r.stopped == "" && r.budget.MayStart()
+	asks := e.Feed != "" && text != "" && r.stopped == "" && l.ends() == "" && r.budget.MayStart()
 	if !asks {
 		r.before = l.proofs.before(l, now)
 		l.mu.Unlock()

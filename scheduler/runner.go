@@ -128,7 +128,7 @@ func (r *runner) mayStart() bool {
 	}
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
-	return r.l.nextExec == nil && r.budget.MayStart()
+	return r.l.ends() == "" && r.budget.MayStart()
 }
 
 // launch starts an execution in the background. execute receives its answer.

@@ -34,11 +34,12 @@ func (t *trials) runWithin(ctx context.Context, q *registry.Query, most time.Dur
 		t.mu.Unlock()
 		return Answer{}, ErrStopped
 	}
-	if t.set.endpoint.Pause != nil {
+	set := t.latest()
+	if set.endpoint.Pause != nil {
 		t.mu.Unlock()
 		return Answer{}, ErrPaused
 	}
-	if end := t.set.blackouts.end(now); !end.IsZero() {
+	if end := set.blackouts.end(now); !end.IsZero() {
 		t.mu.Unlock()
 		return Answer{}, fmt.Errorf("trial run at %s: %w until %s", q.Endpoint, ErrBlackout, end.UTC().Format(time.RFC3339))
 	}
