@@ -1,11 +1,13 @@
 package scheduler_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
@@ -50,6 +52,77 @@ func TestGapBetweenSlots(t *testing.T) {
 		time.Sleep(gap)
 		if s := w.tick(); s.Finished.Sub(s.Started) != 300*time.Millisecond {
 			t.Errorf("a slot after the gap is over waits again: %+v", s)
+		}
+		w.stop()
+	})
+}
+
+// A gate is a client that keeps the gap itself: a request waits for it in no time of its own, and is not sent if its context ends.
+type gate struct {
+	*service
+	gap    time.Duration
+	place  chan struct{}
+	free   time.Time
+	unsent int
+}
+
+func (g *gate) Execute(ctx context.Context, q *registry.Query, m scheduler.Memory, limit time.Duration) scheduler.Answer {
+	g.place <- struct{}{}
+	defer func() { <-g.place }()
+	select {
+	case <-time.After(time.Until(g.free)):
+	case <-ctx.Done():
+		g.unsent++
+		return scheduler.Answer{Outcome: registry.Cut, Error: "the time ended while waiting"}
+	}
+	a := g.service.Execute(ctx, q, m, limit)
+	g.free = time.Now().Add(g.gap)
+	return a
+}
+
+// At an endpoint with a gap that is longer than the timeout, trial runs that come without end take turns with the queries of slots.
+func TestTrialsAndSlotsTakeTurnsAtAGap(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		e := endpoint("@every 1m", 30*time.Second, "rr")
+		e.MinGap, e.Timeout = registry.Duration(9*time.Second), registry.Duration(5*time.Second)
+		w := newWorld(t, e, same(t, time.Second))
+		g := &gate{service: w.service, gap: time.Duration(e.MinGap), place: make(chan struct{}, 1)}
+		var err error
+		if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: w.ledger, Executor: g}); err != nil {
+			t.Fatal(err)
+		}
+		w.register("a")
+		w.register("b")
+		w.register("c")
+		w.run()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		var trials sync.WaitGroup
+		for range 2 {
+			trials.Go(func() {
+				q := schedulertest.Query(city, "trial")
+				for ctx.Err() == nil {
+					if _, err := w.loop.Trial(ctx, &q); err != nil && ctx.Err() == nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		trials.Wait()
+		if n := len(w.slots()); n < 9 || g.unsent > 1 {
+			t.Errorf("%d slots in 10 minutes; %d requests were not sent", n, g.unsent)
+		}
+		for _, s := range w.slots() {
+			if s.Run != 3 && s.Number < 9 {
+				t.Errorf("slot %d ran %d of 3 queries", s.Number, s.Run)
+			}
+		}
+		last := epoch().Add(-time.Hour)
+		for _, x := range w.service.executions() {
+			if x.start.Sub(last) < g.gap {
+				t.Errorf("only %s between two requests", x.start.Sub(last))
+			}
+			last = x.end
 		}
 		w.stop()
 	})

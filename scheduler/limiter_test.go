@@ -5,6 +5,39 @@ import (
 	"testing"
 )
 
+func granted(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// A slot and trial runs take turns, however many trial runs wait.
+func TestTurns(t *testing.T) {
+	var l limiter
+	l.resize(1)
+	a, b, c, slot := l.enqueue(), l.enqueue(), l.enqueue(), l.enqueueSlot()
+	l.release()
+	if !granted(slot) || granted(b) {
+		t.Error("the slot is not the next one")
+	}
+	slot = l.enqueueSlot()
+	l.release()
+	if !granted(a) || !granted(b) || granted(slot) {
+		t.Error("the slot comes twice")
+	}
+	l.cancel(slot)
+	l.release()
+	if !granted(c) {
+		t.Error("a slot that waits no more holds up others")
+	}
+	if l.release(); !l.tryAcquire() {
+		t.Error("a place is lost")
+	}
+}
+
 func TestLanes(t *testing.T) {
 	var l limiter
 	l.resize(1)
@@ -12,14 +45,6 @@ func TestLanes(t *testing.T) {
 		t.Fatal("one lane is one lane")
 	}
 	first, second := l.enqueue(), l.enqueue()
-	granted := func(c chan struct{}) bool {
-		select {
-		case <-c:
-			return true
-		default:
-			return false
-		}
-	}
 	l.release()
 	if !granted(first) || granted(second) {
 		t.Error("who waits longest comes first")

@@ -84,16 +84,17 @@ func (r *runner) start() (blocked bool) {
 		if !r.mayStart() || !r.budget.Reaches(now) {
 			return false
 		}
-		if r.quiet = r.gapEnd(); r.quiet.After(now) {
-			return r.budget.Reaches(r.quiet)
-		}
 		if !r.acquired && !r.l.limiter.tryAcquire() {
 			if r.asked == nil {
-				r.asked = r.l.limiter.enqueue()
+				r.asked = r.l.limiter.enqueueSlot()
 			}
 			return true
 		}
 		r.acquired = true
+		// It has a place while it waits for the gap, as a trial run has. So they take turns.
+		if r.quiet = r.gapEnd(); r.quiet.After(now) {
+			return r.budget.Reaches(r.quiet)
+		}
 		r.l.mu.Lock()
 		x := r.budget.Next(now)
 		if x != nil {

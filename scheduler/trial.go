@@ -75,7 +75,9 @@ func (t *trials) runWithin(ctx context.Context, q *registry.Query, most time.Dur
 		t.mu.Unlock()
 		return a, err
 	}
-	t.account.ended = t.clock.Now()
+	if a.Elapsed > 0 { // else nothing was sent
+		t.account.executed(t.clock.Now())
+	}
 	over := t.account.over
 	t.mu.Unlock()
 	err = recordHealth(t.loopData, false)
@@ -95,9 +97,9 @@ func (t *trials) runWithin(ctx context.Context, q *registry.Query, most time.Dur
 	return a, nil
 }
 
-// execute executes a query for at most limit. It ends early if the loop ends.
+// execute executes a query for at most limit, in which no wait for the gap counts. It ends early if the loop ends.
 func (t *trials) execute(ctx context.Context, x Executor, q *registry.Query, limit time.Duration) Answer {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
