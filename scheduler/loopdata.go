@@ -158,7 +158,11 @@ func (l *loopData) resume(news News, now time.Time) {
 	l.last.Endpoint = l.set.endpoint.Name
 	l.last.OffGrid.Used, l.last.OffGrid.Lent = l.last.OffGrid.total().Seconds(), 0
 	charge := exactly(l.last.OffGrid.Used)
-	if l.last.Early {
+	switch {
+	case !l.last.Early:
+	case l.last.Finished.IsZero(): // what its last executions took is not recorded
+		charge += exactly(max(l.last.Used, l.last.Budget))
+	default:
 		charge += exactly(l.last.Used)
 	}
 	l.account.pays = news.Last.Number + 1

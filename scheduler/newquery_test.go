@@ -62,6 +62,39 @@ func TestFirstSlotIsPaidAfterARestart(t *testing.T) {
 	})
 }
 
+// If the process is killed during the first slot, before or after its first commit, the next slot pays a whole budget for it.
+func TestFirstSlotIsPaidAfterAKill(t *testing.T) {
+	for _, at := range []time.Duration{33 * time.Second, 34500 * time.Millisecond} {
+		bubble.Test(t, func(t *testing.T) {
+			until(30 * time.Second) // no grid time
+			e := endpoint("@every 5m", 10*time.Second, "rr")
+			w := newWorld(t, e, same(t, 4*time.Second))
+			w.register("a")
+			w.register("b")
+			w.run()
+			w.soon()
+			until(at)
+			recorded := w.slots()
+			w.stop()
+			if len(recorded) == 0 {
+				t.Fatalf("after %s nothing is recorded about the slot that runs", at)
+			}
+			if err := w.ledger.Restore(city, recorded[0]); err != nil {
+				t.Fatal(err)
+			}
+			w.open(e)
+			w.run()
+			defer w.stop()
+			w.soon()
+			until(11 * time.Minute)
+			list := w.slots()
+			if len(list) != 3 || list[1].Charged != 10 || list[1].Run != 0 || list[2].Charged != 0 {
+				t.Errorf("killed at %s, the slots are %+v", at, list)
+			}
+		})
+	}
+}
+
 // A first slot on request is charged to no other, after a restart either.
 func TestFirstTickIsNotCharged(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -13,16 +13,20 @@ import (
 
 // runSlot runs one slot from its plan to its last commit. The error is the ledger's.
 // If the slot is cancelled before anything ran, runSlot returns the zero Slot and no
-// error.
+// error, unless it is early.
 func runSlot(ctx context.Context, l *loopData, onTick, early bool) (Slot, error) {
 	r, err := openSlot(ctx, l, onTick)
 	if err != nil {
 		return Slot{}, err
 	}
-	r.slot.Early = early
-	r.askPositions()
-	err = r.execute()
-	if err == nil && (ctx.Err() == nil || r.slot.Asks > 0) {
+	if r.slot.Early = early; early { // a process that is killed now must not begin it again with a whole budget
+		err = r.flush(false)
+	}
+	if err == nil {
+		r.askPositions()
+		err = r.execute()
+	}
+	if err == nil && (ctx.Err() == nil || r.slot.Asks > 0 || early) {
 		err = r.close()
 	}
 	l.mu.Lock()
