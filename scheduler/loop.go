@@ -186,28 +186,6 @@ func (l *Loop) Answers() {
 	defer l.mu.Unlock()
 }
 
-// isUp reports whether the loop has read its queries and its last slot. It waits
-// for at most startWait.
-func (l *Loop) isUp() bool {
-	select {
-	case <-l.up:
-		return true
-	default:
-	}
-	t := time.NewTimer(startWait)
-	defer t.Stop()
-	select {
-	case <-l.up:
-		return true
-	case <-l.finished:
-	case <-t.C:
-	}
-	return false
-}
-
-// startWait is how long a reader waits for a loop that was just started.
-const startWait = time.Second
-
 // NextRound predicts when the next round of a profile opens by time. It is zero if slot
 // numbers or a change open it, or if too little is known for a prediction. NextRound
 // does not read the ledger, so a profile that was registered after the last slot has no
@@ -226,8 +204,8 @@ func (l *Loop) NextRound(p registry.Profile) time.Time {
 // Trial executes a query once, within the endpoint's limits. It stores nothing except
 // the endpoint's back-off. It waits until the limiter grants it a place. The next
 // slot's budget pays for it, of which trial runs may use half. The error wraps ErrCharged if that half is used up,
-// ErrPaused if the endpoint is paused, ErrBlackout in a blackout and ErrStopped if the
-// loop ends. Any other error is the ledger's.
+// ErrPaused if the endpoint is paused, ErrBlackout in a blackout, ErrStarting until the
+// loop has read the ledger and ErrStopped if it ends. Any other error is the ledger's.
 func (l *Loop) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
 	return l.trials.run(ctx, q)
 }

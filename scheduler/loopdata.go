@@ -261,6 +261,28 @@ func recordHealth(l *loopData, always bool) error {
 	return nil
 }
 
+// isUp reports whether the loop has read its queries and its last slot. It waits
+// for at most startWait.
+func isUp(l *loopData) bool {
+	select {
+	case <-l.up:
+		return true
+	default:
+	}
+	t := time.NewTimer(startWait)
+	defer t.Stop()
+	select {
+	case <-l.up:
+		return true
+	case <-l.finished:
+	case <-t.C:
+	}
+	return false
+}
+
+// startWait is how long a reader waits for a loop that was just started.
+const startWait = time.Second
+
 // grow completes an index of the plan. Other goroutines may acquire the lock between two
 // pieces.
 func grow(l *loopData, piece func(*plan.Planner) (more bool)) {

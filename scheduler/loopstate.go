@@ -14,6 +14,7 @@ var (
 	ErrPaused   = errors.New("the endpoint is paused")
 	ErrBlackout = errors.New("the endpoint is in a blackout time")
 	ErrStopped  = errors.New("the scheduler has stopped")
+	ErrStarting = errors.New("the endpoint is starting, try again in a moment")
 	ErrCharged  = errors.New("trial runs have used up their half of the next slot's budget: try again after that slot")
 )
 

@@ -263,7 +263,7 @@ func (m *Manager) State(endpoint string) (LoopState, error) {
 	if err != nil {
 		return LoopState{}, err
 	}
-	if !l.isUp() {
+	if !isUp(l.loopData) {
 		return LoopState{}, fmt.Errorf("endpoint %s is starting: %w", endpoint, registry.ErrNotFound)
 	}
 	return l.State(), nil

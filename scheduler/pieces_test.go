@@ -125,6 +125,9 @@ func (w *weary) Execute(context.Context, *registry.Query, Memory, time.Duration)
 func TestOthersHaveTurnsWhileHealthIsRecorded(t *testing.T) {
 	for name, do := range map[string]func(*testing.T, *Loop){
 		"a trial run": func(t *testing.T, l *Loop) {
+			if err := l.news(); err != nil {
+				t.Fatal(err)
+			}
 			if a, err := l.Trial(t.Context(), &registry.Query{ID: "q", Endpoint: "city"}); err != nil || a.Outcome != registry.Throttled {
 				t.Errorf("the trial run brings %+v, %v", a, err)
 			}

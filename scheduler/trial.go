@@ -19,6 +19,7 @@ type trials struct {
 
 // run is Loop.Trial.
 func (t *trials) run(ctx context.Context, q *registry.Query) (Answer, error) {
+	isUp(t.loopData) // else it is refused
 	if err := t.limiter.acquire(ctx); err != nil {
 		return Answer{}, err
 	}
@@ -33,6 +34,10 @@ func (t *trials) runWithin(ctx context.Context, q *registry.Query, most time.Dur
 	if t.account.over {
 		t.mu.Unlock()
 		return Answer{}, ErrStopped
+	}
+	if !t.loaded { // what the next slot owes is not known
+		t.mu.Unlock()
+		return Answer{}, fmt.Errorf("trial run at %s: %w", q.Endpoint, ErrStarting)
 	}
 	set := t.latest()
 	if set.endpoint.Pause != nil {

@@ -247,7 +247,8 @@ func TestTickPauseSlots(t *testing.T) {
 		err    error
 		status int
 		slug   string
-	}{{context.Canceled, 503, "unavailable"}, {scheduler.ErrStopped, 503, "unavailable"}, {scheduler.ErrPaused, 409, "conflict"},
+	}{{context.Canceled, 503, "unavailable"}, {scheduler.ErrStopped, 503, "unavailable"},
+		{fmt.Errorf("trial: %w", scheduler.ErrStarting), 503, "unavailable"}, {scheduler.ErrPaused, 409, "conflict"},
 		{fmt.Errorf("tick: %w", scheduler.ErrBlackout), 409, "conflict"}, {scheduler.ErrCharged, 429, "busy"},
 		{fmt.Errorf("tick: %w", registry.ErrReadOnly), 507, "storage-full"}} {
 		w.m.tick = func(context.Context) (scheduler.Slot, error) { return scheduler.Slot{}, c.err }

@@ -64,7 +64,7 @@ func ProblemOf(err error) (p *registry.Problem, told bool) {
 		return newProblem("conflict", err.Error()), true
 	case errors.Is(err, scheduler.ErrCharged):
 		return later("busy", 10*time.Second, err.Error()), true
-	case errors.Is(err, scheduler.ErrStopped):
+	case errors.Is(err, scheduler.ErrStopped), errors.Is(err, scheduler.ErrStarting):
 		return newProblem("unavailable", err.Error()), true
 	case errors.Is(err, registry.ErrReadOnly):
 		return newProblem("storage-full", err.Error()), true
