@@ -437,6 +437,17 @@ func TestValidators(t *testing.T) {
 			t.Errorf("remembered %v", m)
 		}
 	})
+	t.Run("too long", func(t *testing.T) {
+		defer func() { tag, lm = "", "" }()
+		tag, lm = `"`+strings.Repeat("x", longestValidator)+`"`, strings.Replace(modified, ":00 ", ":00."+strings.Repeat("0", longestValidator)+" ", 1)
+		if m := execute(t, c, sel("SELECT")).Memory; m.ETag != "" || m.LastModified != "" {
+			t.Errorf("remembered %.50s (%d bytes) and %.50s (%d bytes)", m.ETag, len(m.ETag), m.LastModified, len(m.LastModified))
+		}
+		tag, lm = `"`+strings.Repeat("x", longestValidator-2)+`"`, modified
+		if m := execute(t, c, sel("SELECT")).Memory; m.ETag == "" || m.LastModified == "" {
+			t.Errorf("not remembered: %+v", m)
+		}
+	})
 	t.Run("304 without its validators", func(t *testing.T) {
 		c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 			if conditions = r.Header.Get("If-None-Match"); conditions != "" {

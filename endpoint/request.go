@@ -227,13 +227,16 @@ func unbind(s, identity string) (plain string, weak int) {
 	return plain, weak
 }
 
+// longestValidator is how many bytes of a validator are kept for each query, and sent with each request.
+const longestValidator = 1 << 10
+
 // newMemory returns the memory of a complete answer.
 func newMemory(sum [2]uint64, h http.Header, identity string, vars []string) Memory {
 	m := Memory{Body: sum, Vars: vars}
-	if tag := h.Get("Etag"); tag != "" {
+	if tag := h.Get("Etag"); tag != "" && len(tag) <= longestValidator {
 		m.ETag = identity + " " + tag
 	}
-	if at := h.Get("Last-Modified"); at != "" && strongLastModified(at, h.Get("Date")) {
+	if at := h.Get("Last-Modified"); at != "" && len(at) <= longestValidator && strongLastModified(at, h.Get("Date")) {
 		m.LastModified = identity + " " + at
 	}
 	return m

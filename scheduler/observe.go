@@ -78,6 +78,11 @@ func observe(p policy.Policy, old policy.Stats, x observation, prev func() (*dif
 		}
 	default:
 		s.Incomplete(policy.Attempt{Slot: x.slot, At: x.at, Outcome: a.Outcome, Elapsed: a.Elapsed, Whole: x.whole})
+		switch o := a.Outcome; {
+		case o == registry.Throttled, o == registry.Dropped, o == registry.Outdated, o == registry.Cut && !x.whole:
+		default: // they may be why it failed
+			s.Memory.ETag, s.Memory.LastModified = "", ""
+		}
 	}
 	if a.Outcome == registry.Cut && (x.budget > 0 || a.Error == "") {
 		a.Error = x.cutBy(a.Elapsed)

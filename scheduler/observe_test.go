@@ -200,6 +200,34 @@ func TestObserveCutHasWords(t *testing.T) {
 	}
 }
 
+// A request that failed may have failed because of its validators, so the next one has none. What was not answered says nothing.
+func TestObserveForgetsValidators(t *testing.T) {
+	kept := Memory{Body: [2]uint64{1, 2}, ETag: "x", LastModified: "y", Vars: []string{"s"}}
+	first, err := observe(named("rr"), policy.Stats{}, seen(1, Answer{Outcome: registry.Changed, Result: rows(t, "a"), Memory: kept}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for outcome, forgets := range map[registry.Outcome]bool{registry.Failed: true, registry.Partial: true, registry.Rejected: true,
+		registry.Timeout: true, registry.Throttled: false, registry.Dropped: false, registry.Cut: false} {
+		out, err := observe(named("rr"), first.Stats, seen(2, Answer{Outcome: outcome}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := kept
+		if forgets {
+			want.ETag, want.LastModified = "", ""
+		}
+		if got := out.Stats.Memory; !reflect.DeepEqual(got, want) {
+			t.Errorf("after %s, %+v is remembered", outcome, got)
+		}
+	}
+	hangs := seen(2, Answer{Outcome: registry.Cut})
+	hangs.whole = true
+	if out, err := observe(named("rr"), first.Stats, hangs, nil); err != nil || out.Stats.Memory.ETag != "" {
+		t.Errorf("after a whole budget, %+v is remembered, %v", out.Stats.Memory, err)
+	}
+}
+
 // Only a complete answer changes the result, Last and the policy's state.
 func TestObserveIncomplete(t *testing.T) {
 	p := named("ttl:max=32")
