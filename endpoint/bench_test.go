@@ -88,7 +88,7 @@ func BenchmarkJudge(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	x, err := c.exchange(b.Context(), r, Memory{})
+	x, err := c.exchange(clockIn(b.Context(), long, long), r, Memory{})
 	if err != nil {
 		b.Fatal(err)
 	}

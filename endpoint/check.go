@@ -124,7 +124,7 @@ func (c *checker) ask(ctx context.Context, text, accept string, m Memory) (reply
 		r.template.Header["Accept"] = []string{accept}
 	}
 	m = r.recall(m)
-	x, err := c.exchange(t.ctx, r, m)
+	x, err := c.exchange(t, r, m)
 	defer c.release(x)
 	c.report.Requests = c.transport.sent
 	if errors.Is(err, errStopped) {
@@ -137,7 +137,7 @@ func (c *checker) ask(ctx context.Context, text, accept string, m Memory) (reply
 		return reply{}, ctx.Err()
 	}
 	if v.Outcome.Complete() {
-		c.took = append(c.took, time.Since(x.start))
+		c.took = append(c.took, t.elapsed())
 	}
 	if c.failures++; x.status != 0 {
 		c.failures = 0

@@ -181,7 +181,6 @@ type verdict struct {
 
 // ask is one execution without limits and health.
 func (c *Client) ask(ctx context.Context, q *registry.Query, m Memory, limit time.Duration) verdict {
-	began := time.Now() // before the clock, so that what it ends has taken the whole limit
 	t := clockIn(ctx, limit, time.Duration(c.settings.Timeout))
 	defer t.cancel()
 	r, err := c.newRequest(q, t.length)
@@ -189,35 +188,67 @@ func (c *Client) ask(ctx context.Context, q *registry.Query, m Memory, limit tim
 		return verdict{Answer: Answer{Outcome: registry.Failed, Error: "the request could not be built: " + err.Error()}}
 	}
 	m = r.recall(m)
-	x, err := c.exchange(t.ctx, r, m)
+	x, err := c.exchange(t, r, m)
 	defer c.release(x)
 	if err == errNotAllowed {
 		return result(registry.Cut, err.Error())
 	}
 	if err == errRests {
-		return verdict{Answer: Answer{Outcome: registry.Cut, Error: err.Error(), Elapsed: time.Since(began)}, sent: true}
+		return verdict{Answer: Answer{Outcome: registry.Cut, Error: err.Error(), Elapsed: t.elapsed()}, sent: true}
 	}
 	v := c.judge(x, err, q, r, m, t)
 	v.first = m.Body == [2]uint64{}
 	if v.sent = !errors.Is(err, errSecret); v.sent {
-		v.status, v.Age, v.Elapsed = x.status, age(x.header), time.Since(began)
+		v.status, v.Age, v.Elapsed = x.status, age(x.header), t.elapsed()
 	}
 	return v
 }
 
-// A timer is the time limit of one execution and who set it.
+// A timer is the time limit of one execution and who set it. It stands still while the execution waits for the gap.
 type timer struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	parent  context.Context
 	length  time.Duration
 	foreign bool // the caller's limit is shorter than the endpoint's timeout
+	began   time.Time
+	end     *time.Timer
+
+	mu     sync.Mutex
+	waited time.Duration // guarded by mu
 }
 
 func clockIn(parent context.Context, limit, own time.Duration) *timer {
 	t := &timer{parent: parent, length: min(limit, own), foreign: limit < own}
-	t.ctx, t.cancel = context.WithTimeout(parent, t.length)
+	ctx, cancel := context.WithCancel(parent)
+	t.began = time.Now() // before its end, so that what it ends has taken the whole limit
+	t.ctx, t.end = ctx, time.AfterFunc(t.length, cancel)
+	t.cancel = func() {
+		cancel()
+		t.end.Stop()
+	}
 	return t
+}
+
+// elapsed is what the execution has taken so far.
+func (t *timer) elapsed() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Since(t.began) - t.waited
+}
+
+// pause stops the timer while wait lasts, which ctx alone bounds.
+func (t *timer) pause(ctx context.Context, wait func(context.Context) error) error {
+	if !t.end.Stop() {
+		return context.DeadlineExceeded
+	}
+	at := time.Now()
+	err := wait(ctx)
+	t.mu.Lock()
+	t.waited += time.Since(at)
+	t.mu.Unlock()
+	t.end.Reset(t.length - t.elapsed())
+	return err
 }
 
 // stop returns an error when the time is over.

@@ -58,7 +58,7 @@ func fetchAs(t testing.TB, c *Client, accept string, q *registry.Query) *diff.Re
 		t.Fatal(err)
 	}
 	r.template.Header.Set("Accept", accept)
-	x, err := c.exchange(t.Context(), r, Memory{})
+	x, err := c.exchange(clockIn(t.Context(), long, long), r, Memory{})
 	if err != nil || x.err != nil || x.status != 200 {
 		t.Fatal(x.status, err, x.err)
 	}
@@ -531,7 +531,7 @@ func TestUnchangedCostsNoParse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := c.exchange(t.Context(), r, Memory{})
+		x, err := c.exchange(clockIn(t.Context(), long, long), r, Memory{})
 		if err != nil {
 			t.Fatal(err)
 		}

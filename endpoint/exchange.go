@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/zeebo/xxh3"
 
@@ -24,9 +23,8 @@ type exchange struct {
 	status int
 	header http.Header
 	*body
-	framed bool      // a missing end would have been detected
-	err    error     // why the body is incomplete
-	start  time.Time // when the request was sent
+	framed bool  // a missing end would have been detected
+	err    error // why the body is incomplete
 }
 
 // A body is a decompressed body. It is digested while it is read, when its bytes
@@ -46,16 +44,15 @@ var (
 // exchange sends r and reads the answer. It returns an error, and status 0,
 // only if there was no answer. An error while reading the body is in the
 // exchange.
-func (c *Client) exchange(ctx context.Context, r *request, m Memory) (*exchange, error) {
-	start := time.Now()
-	o := c.guardResend(ctx)
+func (c *Client) exchange(t *timer, r *request, m Memory) (*exchange, error) {
+	o := c.guardResend(t)
 	defer o.cancel(nil)
 	resp, err := c.send(o.ctx, r, m)
 	if err != nil {
-		return &exchange{body: c.buffer(), start: start}, o.failed(err)
+		return &exchange{body: c.buffer()}, o.failed(err)
 	}
 	defer resp.Body.Close()
-	x := &exchange{status: resp.StatusCode, header: resp.Header, body: c.buffer(), start: start}
+	x := &exchange{status: resp.StatusCode, header: resp.Header, body: c.buffer()}
 	limit := int64(c.settings.MaxBytes)
 	if x.status != http.StatusOK {
 		limit = min(limit, errorBody)

@@ -34,6 +34,7 @@ var errNotAllowed = errors.New("this process may not ask the endpoint any more")
 type resendGuard struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
+	timer   *timer
 	within  time.Duration
 	gate    *requestLimiter
 	allowed func() bool // nil: always
@@ -47,9 +48,9 @@ type resendGuard struct {
 }
 
 // guardResend returns a guard for one execution. Call cancel at its end.
-func (c *Client) guardResend(parent context.Context) *resendGuard {
-	o := &resendGuard{within: c.resendWithin, gate: c.gate, allowed: c.allowed, rests: c.health.rests}
-	o.ctx, o.cancel = context.WithCancelCause(parent)
+func (c *Client) guardResend(t *timer) *resendGuard {
+	o := &resendGuard{timer: t, within: c.resendWithin, gate: c.gate, allowed: c.allowed, rests: c.health.rests}
+	o.ctx, o.cancel = context.WithCancelCause(t.ctx)
 	o.trace.GetConn, o.trace.GotConn, o.trace.GotFirstResponseByte = o.look, o.connected, o.noteAnswer
 	o.ctx = httptrace.WithClientTrace(o.ctx, &o.trace)
 	return o
@@ -94,7 +95,15 @@ func (o *resendGuard) connected(info httptrace.GotConnInfo) {
 		if again {
 			why = errNotResent
 		}
-		if again && silent > o.within || o.gate.again(o.ctx) != nil || o.rests() {
+		if again && silent > o.within {
+			o.refuse(why, info)
+			return
+		}
+		if err := o.timer.pause(o.ctx, o.gate.again); err != nil {
+			o.refuse(err, info)
+			return
+		}
+		if o.rests() {
 			o.refuse(why, info)
 			return
 		}

@@ -163,7 +163,7 @@ func TestVirtuosoResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.template.Header.Set("Accept", "text/html")
-		x, err := c.exchange(t.Context(), r, Memory{})
+		x, err := c.exchange(clockIn(t.Context(), long, long), r, Memory{})
 		if err != nil || x.status != 200 || !strings.Contains(x.buf.String(), "<html") && !strings.Contains(x.buf.String(), "<table") {
 			t.Fatalf("no page: %v %d %s", err, x.status, x.buf.String())
 		}
