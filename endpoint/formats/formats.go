@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"mime"
-	"unicode"
 
 	"github.com/freshet/freshet/diff"
 )
@@ -129,20 +128,9 @@ func decodeGraph(f Format, body []byte, form diff.Form, o diff.Options) (*diff.R
 		if words := remark(body); words != "" {
 			return nil, 0, malformed("no triples, but the comment %q", Bounded(OneLine(words)))
 		}
+	} else if words := lastRemark(body); words != "" {
+		return nil, 0, malformed("after the last triple the comment %q", Bounded(OneLine(words)))
 	}
 	res, err := b.Finish()
 	return res, n, err
-}
-
-// remark returns the first line that is a comment with words, "" if there is none. An empty graph needs no such comment,
-// except that of Virtuoso ("# Empty NT"). Other engines send no bytes, or prefixes alone.
-func remark(body []byte) string {
-	for line := range bytes.Lines(body) {
-		line = bytes.TrimSpace(line)
-		words := bytes.TrimLeft(line, "# \t")
-		if bytes.HasPrefix(line, []byte("#")) && bytes.ContainsFunc(words, unicode.IsLetter) && !bytes.HasPrefix(words, []byte("Empty ")) {
-			return string(words)
-		}
-	}
-	return ""
 }

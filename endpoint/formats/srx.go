@@ -35,6 +35,7 @@ type srx struct {
 	row    []diff.Bound
 	rows   int   // started so far
 	seen   []int // variable → the last row that bound it
+	told   bool  // the results have begun
 }
 
 func (x *srx) document() error {
@@ -60,7 +61,7 @@ func (x *srx) document() error {
 			if (seen == "boolean") != (x.form == diff.Ask) {
 				return malformed("%s is not an answer to %s", seen, x.form)
 			}
-			if seen == "boolean" {
+			if x.told = true; seen == "boolean" {
 				return x.boolean()
 			}
 			return x.results()
@@ -73,13 +74,13 @@ func (x *srx) document() error {
 	if seen != "boolean" && seen != "results" {
 		return malformed("no results")
 	}
-	return nothingMore(x.dec)
+	return nothingMore(x.dec, x.heed)
 }
 
 // children calls f for each child element in the format's namespace, up to the
 // parent's end tag. f has to read up to the child's end tag.
 func (x *srx) children(f func(xml.StartElement) error) error {
-	return eachChild(x.dec, func(e xml.StartElement) error {
+	return eachChild(x.dec, x.heed, func(e xml.StartElement) error {
 		if e.Name.Space == srxSpace {
 			return f(e)
 		}
@@ -89,6 +90,14 @@ func (x *srx) children(f func(xml.StartElement) error) error {
 		}
 		return err
 	})
+}
+
+// heed refuses a comment among the results or after them that reports an error.
+func (x *srx) heed(comment xml.Comment) error {
+	if x.told && alarming(comment) {
+		return malformed("the comment %q beside the rows", Bounded(OneLine(string(comment))))
+	}
+	return nil
 }
 
 // asJSON is the value that a text would have in JSON. An element without text says true.
@@ -107,7 +116,7 @@ func asJSON(text string) string {
 
 // own is children where only elements of the format's name space may be.
 func (x *srx) own(f func(xml.StartElement) error) error {
-	return eachChild(x.dec, func(e xml.StartElement) error {
+	return eachChild(x.dec, x.heed, func(e xml.StartElement) error {
 		if e.Name.Space != srxSpace {
 			return malformed("element %q of the name space %q among the results", e.Name.Local, e.Name.Space)
 		}

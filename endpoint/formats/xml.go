@@ -91,8 +91,8 @@ func firstElement(dec *xml.Decoder) (xml.StartElement, error) {
 	}
 }
 
-// nothingMore reads what may follow the root element.
-func nothingMore(dec *xml.Decoder) error {
+// nothingMore reads what may follow the root element. heed judges comments.
+func nothingMore(dec *xml.Decoder, heed func(xml.Comment) error) error {
 	for {
 		t, err := dec.Token()
 		if err == io.EOF {
@@ -102,7 +102,11 @@ func nothingMore(dec *xml.Decoder) error {
 			return err
 		}
 		switch t := t.(type) {
-		case xml.Comment, xml.ProcInst:
+		case xml.ProcInst:
+		case xml.Comment:
+			if err := heed(t); err != nil {
+				return err
+			}
 		case xml.CharData:
 			if len(bytes.TrimSpace(t)) > 0 {
 				return malformed("text after the document")
@@ -114,8 +118,8 @@ func nothingMore(dec *xml.Decoder) error {
 }
 
 // eachChild calls f for each child element of the current one, up to its end
-// tag. Text between them is an error. f has to read up to the child's end tag.
-func eachChild(dec *xml.Decoder, f func(xml.StartElement) error) error {
+// tag. Text between them is an error. f has to read up to the child's end tag. heed judges comments.
+func eachChild(dec *xml.Decoder, heed func(xml.Comment) error, f func(xml.StartElement) error) error {
 	for {
 		t, err := dec.Token()
 		if err != nil {
@@ -124,6 +128,10 @@ func eachChild(dec *xml.Decoder, f func(xml.StartElement) error) error {
 		switch t := t.(type) {
 		case xml.EndElement:
 			return nil
+		case xml.Comment:
+			if err := heed(t); err != nil {
+				return err
+			}
 		case xml.CharData:
 			if len(bytes.TrimSpace(t)) > 0 {
 				return malformed("text between elements")
