@@ -132,7 +132,11 @@ func (k *ask) divide(l *comparer, a Answer, stop func() error) error {
 		return errNothing
 	}
 	if k.kind == cohort.Probe {
-		return k.confirm(l, a, stop)
+		err := k.confirm(l, a, stop)
+		if err == nil && k.capped(a.Result.Len()) {
+			err = errCapped
+		}
+		return err
 	}
 	parts, err := k.template.Split(a.Result, k.arguments(), func(i int) diff.Options {
 		return diff.Options{Vars: k.members[i].was.Memory.Vars, Stop: stop}
@@ -160,12 +164,16 @@ var errCapped = errors.New("the merged answer has as many rows as an endpoint ma
 
 // capped reports whether an endpoint that does not say so may have stopped at n rows. Such
 // caps are round numbers. The single answers may all be far below a cap that did not
-// matter before. An answer in which no member has fewer rows than before is whole.
+// matter before. An answer in which no member has fewer rows than before is whole. A probe has
+// one row for each member with rows.
 func (k *ask) capped(n int) bool {
 	if k.caps || n < 100 || n%100 != 0 && n&(n-1) != 0 {
 		return false
 	}
 	return slices.ContainsFunc(k.members, func(m askMember) bool {
+		if k.kind == cohort.Probe {
+			return m.was.Rows > 0 && m.digest == merge.Digest{}
+		}
 		return !m.solo && m.rows < m.was.Rows
 	})
 }
@@ -196,12 +204,12 @@ func (k *ask) confirm(l *comparer, a Answer, stop func() error) error {
 		if err := stop(); err != nil {
 			return err
 		}
+		m.rows, m.digest = m.was.Rows, digests[i]
 		want, ok, err := k.expected(l, m)
 		if err != nil {
 			m.err = err
 			continue
 		}
-		m.rows, m.digest = m.was.Rows, digests[i]
 		m.differ = !ok || !known[i] || digests[i] != want
 		m.answer = Answer{Outcome: registry.Unchanged, Age: a.Age, Memory: m.was.Memory}
 	}

@@ -37,6 +37,7 @@ type dataset struct {
 	frozen   map[string]bool // names for which merged answers with rows see the first values
 	single   time.Duration
 	salts    []string // of probes
+	cap      int      // rows of a probe at most, 0 for any number
 	// fault may replace the outcome of a merged request.
 	fault func(members int) registry.Outcome
 }
@@ -151,14 +152,16 @@ func (d *dataset) digests(members [][]string, salt string) *diff.Result {
 	}
 	b := diff.NewBuilder(diff.Select, diff.Options{})
 	must(0, b.SetVars([]string{"i", "n", "high", "low", "opaque"}))
+	rows := 0
 	for _, m := range members {
 		values := d.now(m[2])
 		if v := d.versions[m[2]]; d.stale[m[2]] && len(v) > 1 {
 			values = v[len(v)-2]
 		}
-		if len(values) == 0 {
+		if len(values) == 0 || d.cap > 0 && rows == d.cap {
 			continue
 		}
+		rows++
 		g, _ := x.Digest(schedulertest.Rows(d.t, values...), salt)
 		text := func(n int64) diff.Term { return number(strconv.FormatInt(n, 10)) }
 		must(0, b.Row(number(m[1]), text(g.Rows), text(g.High), text(g.Low), text(0)))

@@ -195,3 +195,32 @@ func TestMaxRowsEndsDoubtAboutRoundNumbers(t *testing.T) {
 		})
 	}
 }
+
+// A probe whose answer ends at a round number of rows says nothing either: a query that had no rows, and has some that were cut
+// off, would look unchanged.
+func TestProbesMayBeCapped(t *testing.T) {
+	for _, maxRows := range []int{0, 100_000} {
+		bubble.Test(t, func(t *testing.T) {
+			d := newDataset(t)
+			e := merging(endpoint("never", time.Minute, "rr"), registry.MergeProbe)
+			e.MaxRows = maxRows
+			w := newWorld(t, e, d.reply)
+			all := d.many(w, 120)
+			empty := all[119]
+			d.set(empty)
+			w.run()
+			for d.most < 120 {
+				w.tick()
+				time.Sleep(time.Minute)
+			}
+			d.cap = 100
+			d.set(empty, "a value")
+			s := w.tick()
+			if doubted := s.Void > 0; doubted != (maxRows == 0) || doubted && !strings.Contains(s.VoidReason, "max_rows") {
+				t.Errorf("max_rows %d: %d void requests (%q)", maxRows, s.Void, s.VoidReason)
+			}
+			w.stop()
+			d.checkTruth(w, maxRows == 0)
+		})
+	}
+}
