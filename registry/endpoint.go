@@ -155,19 +155,18 @@ func (h Health) AfterEdit(was, now Endpoint) Health {
 // LeavesHost reports whether an edit of the URL leads to another host or port,
 // or from https to http. Secrets must not follow such an edit by themselves.
 func LeavesHost(was, now Endpoint) bool {
-	a, err1 := url.Parse(was.URL)
-	b, err2 := url.Parse(now.URL)
-	return err1 != nil || err2 != nil || !strings.EqualFold(a.Host, b.Host) || strings.EqualFold(a.Scheme, "https") &&
-		!strings.EqualFold(b.Scheme, "https")
+	a, err1 := url.Parse(CanonicalURL(was.URL))
+	b, err2 := url.Parse(CanonicalURL(now.URL))
+	return err1 != nil || err2 != nil || a.Host != b.Host || a.Scheme == "https" && b.Scheme != "https"
 }
 
-// hostOf is the lower-case host and port of a URL.
+// hostOf is the host and port of a URL in one spelling.
 func hostOf(address string) string {
-	u, err := url.Parse(address)
+	u, err := url.Parse(CanonicalURL(address))
 	if err != nil {
 		return address
 	}
-	return strings.ToLower(u.Host)
+	return u.Host
 }
 
 // The states of an endpoint's health.

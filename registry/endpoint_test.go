@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestCloneOfAnEndpointSharesNothing fills every setting and looks for memory that the
@@ -125,6 +126,30 @@ func TestPrivateHost(t *testing.T) {
 	} {
 		if PrivateHost(host) != want {
 			t.Errorf("%s: want %t", host, want)
+		}
+	}
+}
+
+// The port that a scheme has anyway makes no other host, so a wish to be left alone stays, and secrets may follow.
+func TestHostsOfEdits(t *testing.T) {
+	waits := Health{State: HealthThrottled, Until: time.Now().Add(time.Hour)}
+	for _, c := range []struct {
+		was, now string
+		same     bool
+	}{
+		{"https://h/", "https://h:443/sparql", true},
+		{"http://h:80/", "http://H/", true},
+		{"http://h:80/", "https://h/", true},
+		{"https://h/", "https://h:8443/", false},
+		{"http://h/", "http://h:443/", false},
+		{"http://h/", "http://h.example/", false},
+	} {
+		was, now := Endpoint{URL: c.was}, Endpoint{URL: c.now}
+		if got := waits.AfterEdit(was, now); (got == waits) != c.same {
+			t.Errorf("from %s to %s: %+v", c.was, c.now, got)
+		}
+		if LeavesHost(was, now) == c.same {
+			t.Errorf("from %s to %s: leaves the host is %v", c.was, c.now, c.same)
 		}
 	}
 }
