@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -141,6 +142,12 @@ func (l *loopData) update(now time.Time) error {
 		Keep: held, Removed: news.Removed, Entries: news.Entries, Edited: news.Edited,
 		Reprofiled: news.Reprofiled, Profiles: news.Profiles, Models: news.Models,
 	})
+	for _, id := range news.Removed {
+		l.audits.drop(id)
+	}
+	if news.Full {
+		maps.DeleteFunc(l.audits, func(id string, _ *audit) bool { return !held[id] })
+	}
 	l.hear(&news, now)
 	l.revision, l.space, l.loaded, l.updated = news.Revision, cmp.Or(news.Space, l.space), true, number
 	l.loadedOnce.Do(func() { close(l.up) })

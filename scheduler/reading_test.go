@@ -76,3 +76,38 @@ func (*reading) Since(_ string, revision uint64) (News, error) {
 type healthy struct{ Executor }
 
 func (healthy) Health() registry.Health { return registry.Health{State: registry.Healthy} }
+
+// removing is a ledger of three queries of which a is removed, and then all but c.
+type removing struct{ reading }
+
+func (r *removing) Since(endpoint string, revision uint64) (News, error) {
+	n, err := r.reading.Since(endpoint, revision)
+	switch n.Revision = revision + 1; revision {
+	case 1:
+		n.Removed = []string{"a"}
+	case 2:
+		all, err := r.reading.Since(endpoint, 0)
+		return News{Revision: 3, Full: true, Entries: all.Entries[2:]}, err
+	}
+	return n, err
+}
+
+// What is held to audit a query goes with the query.
+func TestAuditsOfRemovedQueriesAreDropped(t *testing.T) {
+	e := registry.Endpoint{Name: "city", URL: "http://127.0.0.1/sparql", Slot: "@every 1h", Policy: "rr"}.WithDefaults()
+	l, err := NewLoop(Config{Endpoint: e, Ledger: &removing{}, Executor: healthy{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		l.audits[id] = &audit{}
+	}
+	for _, want := range []int{3, 2, 1} {
+		if err := l.news(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(l.audits); n != want {
+			t.Errorf("%d audits of %d queries", n, want)
+		}
+	}
+}
