@@ -19,6 +19,23 @@ func urgent(h, recorded registry.Health) bool {
 	return waits || h.MaxRows > 0 && h.MaxRows != recorded.MaxRows
 }
 
+// Rests returns why an endpoint with these settings and this recorded health must not be asked now, "" if it may be asked: it is
+// paused, in a blackout, or has asked to wait. One that fails may be asked why.
+func Rests(e registry.Endpoint, h registry.Health, now time.Time) string {
+	if e.Pause != nil {
+		return ErrPaused.Error()
+	}
+	if s, err := read(e); err == nil {
+		if end := s.blackouts.end(now); !end.IsZero() {
+			return ErrBlackout.Error() + " until " + end.UTC().Format(time.RFC3339)
+		}
+	}
+	if h.State == registry.HealthThrottled && h.Until.After(now) {
+		return healthReason(h)
+	}
+	return ""
+}
+
 // refusedBy returns the answer to a trial run that the endpoint's health forbids.
 func refusedBy(h registry.Health) Answer {
 	a := Answer{Outcome: registry.Failed, Error: healthReason(h)}

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -43,12 +45,39 @@ func (f *fleet) try(ctx context.Context, e registry.Endpoint) (registry.Report, 
 	if err := registry.CheckEndpoint(e.WithDefaults(), f.check); err != nil {
 		return registry.Report{}, err
 	}
+	if err := f.mayTry(e); err != nil {
+		return registry.Report{}, err
+	}
 	return endpoint.Check(ctx, e, endpoint.Options{Contact: f.contact, Version: cli.Version(), Logger: f.log})
+}
+
+// mayTry returns an error if an endpoint is one that is stored and must not be asked now.
+func (f *fleet) mayTry(e registry.Endpoint) error {
+	all, err := f.store.Endpoints.Endpoints()
+	if err != nil {
+		return err
+	}
+	for _, known := range all {
+		if registry.CanonicalURL(known.URL) != registry.CanonicalURL(e.URL) {
+			continue
+		}
+		news, err := f.store.Ledger.Since(known.Name, math.MaxUint64-1) // nothing is newer
+		if err != nil && !errors.Is(err, registry.ErrNotFound) {
+			return err
+		}
+		if why := scheduler.Rests(known, news.Health, f.now()); why != "" {
+			return registry.Conflict(fmt.Sprintf("nothing was sent: this is the URL of the endpoint %s, and %s", known.Name, why))
+		}
+	}
+	return nil
 }
 
 // probe runs one cheap query at an endpoint that is not stored.
 func (f *fleet) probe(ctx context.Context, e registry.Endpoint) (time.Duration, error) {
 	if err := registry.CheckEndpoint(e, f.check); err != nil {
+		return 0, err
+	}
+	if err := f.mayTry(e); err != nil {
 		return 0, err
 	}
 	c, err := endpoint.New(e, endpoint.Options{Contact: f.contact, Version: cli.Version(), Logger: f.log})
