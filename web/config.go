@@ -159,7 +159,7 @@ func (l *Limits) complete() {
 	}
 }
 
-// Complete sets the limits that are left out, and makes states show which endpoints run no slot.
+// Complete sets the limits that are left out, and makes states show which endpoints fail or run no slot.
 func (c *Config) Complete() {
 	c.Limits.complete()
 	c.Queries = haltedQueries{c.Queries, Halts{c.Registry, c.Daemon}}

@@ -156,16 +156,35 @@ func (s *server) collectOutlook(put func(metric, float64, ...string)) error {
 	return nil
 }
 
-// While an endpoint runs no slot, because it is paused, the disk is full or no node of the cluster asks it,
+// While an endpoint fails, or runs no slot because it is paused, the disk is full or no node of the cluster asks it,
 // its results may no longer be true. The types of this file show its live queries as
 // stale, with the reason. The API and the pages read through them, so that all answers agree.
+
+// doubt returns why the results of an endpoint may no longer be true, although the last execution of their queries was
+// complete; "" if they are kept up to date. An endpoint that asked for a pause counts once a whole slot got nothing, so that
+// short pauses leave results live.
+func doubt(st scheduler.LoopState) string {
+	why := ""
+	switch {
+	case st.Halted != "":
+		return st.Halted
+	case st.Health.State == registry.HealthFailing:
+		why = "the endpoint fails"
+	case st.Health.State == registry.HealthThrottled && st.Last.Throttled && st.Last.Complete == 0:
+		why = "the endpoint asked us to wait"
+	}
+	if why != "" && st.Health.Error != "" {
+		why += ": " + st.Health.Error
+	}
+	return why
+}
 
 type haltedDaemon struct{ Daemon }
 
 // State implements Daemon.
 func (d haltedDaemon) State(endpoint string) (scheduler.LoopState, error) {
 	st, err := d.Daemon.State(endpoint)
-	if err != nil || st.Halted == "" {
+	if err != nil || doubt(st) == "" {
 		return st, err
 	}
 	states := map[registry.State]int{}
@@ -178,13 +197,13 @@ func (d haltedDaemon) State(endpoint string) (scheduler.LoopState, error) {
 	return st, nil
 }
 
-// Halts tell which endpoints run no slot.
+// Halts tell the results of which endpoints may no longer be true.
 type Halts struct {
 	Registry *registry.Registry
 	Daemon   Daemon
 }
 
-// Now returns why endpoints run no slot. Those that run are left out.
+// Now returns why the results of endpoints may no longer be true. Endpoints that keep theirs up to date are left out.
 func (h Halts) Now() map[string]string {
 	all, _ := h.Registry.Endpoints() // a list that cannot be read shows no endpoint as halted
 	why := map[string]string{}
@@ -196,7 +215,7 @@ func (h Halts) Now() map[string]string {
 	return why
 }
 
-// Show changes the state of a query that is live if its endpoint runs no slot.
+// Show changes the state of a query that is live if the results of its endpoint may no longer be true.
 func (h Halts) Show(endpoint string, st *registry.Status) {
 	if st.State != registry.Live {
 		return
@@ -206,13 +225,13 @@ func (h Halts) Show(endpoint string, st *registry.Status) {
 	}
 }
 
-// Why returns why an endpoint runs no slot, "" if it runs some.
+// Why returns why the results of an endpoint may no longer be true, "" if it keeps them up to date.
 func (h Halts) Why(endpoint string) string {
 	s, err := h.Daemon.State(endpoint)
 	if err != nil {
 		return ""
 	}
-	return s.Halted
+	return doubt(s)
 }
 
 type haltedQueries struct {
@@ -220,7 +239,7 @@ type haltedQueries struct {
 	halts Halts
 }
 
-// List implements Queries. While an endpoint runs no slot, a page of live or stale queries may be
+// List implements Queries. While an endpoint fails or runs no slot, a page of live or stale queries may be
 // shorter than limit.
 func (q haltedQueries) List(f registry.QueryFilter, cursor string, limit int) ([]registry.ListedQuery, string, error) {
 	want, halts := f.State, q.halts.Now()

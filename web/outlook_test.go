@@ -92,3 +92,66 @@ func TestOutlook(t *testing.T) {
 		}
 	}
 }
+
+// An ill daemon has a health and a last slot that a test sets.
+type illDaemon struct {
+	Daemon
+	st *scheduler.LoopState
+}
+
+func (d illDaemon) State(endpoint string) (scheduler.LoopState, error) {
+	st, err := d.Daemon.State(endpoint)
+	st.Health, st.Last, st.States = d.st.Health, d.st.Last, map[registry.State]int{registry.Live: st.Queries}
+	return st, err
+}
+
+// No answer calls a result fresh while its endpoint fails, or while a whole slot got nothing because the endpoint asked to wait.
+func TestResultsOfAFailingEndpointAreStale(t *testing.T) {
+	var st scheduler.LoopState
+	w := newWorld(t, func(c *Config) { c.Daemon = illDaemon{c.Daemon, &st} })
+	q := w.register(selectText)
+	w.m.status[q] = registry.Status{State: registry.Live}
+	look := func() (states [4]registry.State, why string) {
+		t.Helper()
+		var s struct{ Fresh int }
+		var x struct{ State, Error string }
+		if err := json.Unmarshal(w.get("/v1/status").status(200).body, &s); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(w.get("/v1/queries/"+q).status(200).body, &x); err != nil {
+			t.Fatal(err)
+		}
+		states = [4]registry.State{registry.Stale, registry.State(x.State), registry.Stale, registry.Stale}
+		if s.Fresh == 1 {
+			states[0] = registry.Live
+		}
+		if strings.Contains(string(w.get("/v1/queries?state=live").status(200).body), q) {
+			states[2] = registry.Live
+		}
+		if strings.Contains(string(w.get("/metrics/results?query="+q).status(200).body), "query=\""+q+"\"} 0") {
+			states[3] = registry.Live
+		}
+		return states, x.Error
+	}
+	failing, throttled := registry.HealthFailing, registry.HealthThrottled
+	for _, c := range []struct {
+		health registry.Health
+		last   scheduler.Slot
+		want   registry.State
+		why    string
+	}{
+		{registry.Health{}, scheduler.Slot{}, registry.Live, ""},
+		{registry.Health{State: registry.Healthy}, scheduler.Slot{Error: "429", Throttled: true}, registry.Live, ""}, // it answers again
+		{registry.Health{State: failing, Error: "no route"}, scheduler.Slot{}, registry.Stale, "the endpoint fails: no route"},
+		{registry.Health{State: failing}, scheduler.Slot{Complete: 1}, registry.Stale, "the endpoint fails"},
+		{registry.Health{State: throttled, Error: "429"}, scheduler.Slot{Complete: 1, Throttled: true}, registry.Live, ""}, // a short time
+		{registry.Health{State: throttled, Error: "429"}, scheduler.Slot{Throttled: true}, registry.Stale,
+			"the endpoint asked us to wait: 429"},
+	} {
+		st = scheduler.LoopState{Health: c.health, Last: c.last}
+		if got, why := look(); got != [4]registry.State{c.want, c.want, c.want, c.want} || why != c.why {
+			t.Errorf("%s %q, %d complete, throttled %v: status, query, list and metric say %s: %q, want %s: %q", c.health.State,
+				c.health.Error, c.last.Complete, c.last.Throttled, got, why, c.want, c.why)
+		}
+	}
+}

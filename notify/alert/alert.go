@@ -82,7 +82,7 @@ type Options struct {
 	// Proved returns until when the result of a query is known to be true without an answer, zero if it is not.
 	Proved func(query string, at registry.Position) time.Time
 
-	// Halted returns why an endpoint runs no slot, so that its results may no longer be true; "" if it runs some.
+	// Halted returns why the results of an endpoint may no longer be true, "" if it keeps them up to date.
 	Halted func(endpoint string) string
 
 	// Lease reports whether this process has the lease under which rules are evaluated and edited,

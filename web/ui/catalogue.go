@@ -22,7 +22,7 @@ type Index interface {
 	Recent(after registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error)
 }
 
-// digests returns the digests of all queries. The live ones of endpoints that run no slot are stale.
+// digests returns the digests of all queries. The live ones of endpoints that fail or run no slot are stale.
 func (c *catalogue) digests() ([]registry.QueryDigest, error) {
 	list, err := c.index.Digests("")
 	why := c.halted()
@@ -49,7 +49,7 @@ const (
 // requests.
 type catalogue struct {
 	index  Index
-	halted func() map[string]string // why endpoints run no slot
+	halted func() map[string]string // why the results of endpoints may no longer be true
 	now    func() time.Time
 
 	cached[*snapshot]

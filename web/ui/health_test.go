@@ -129,6 +129,45 @@ func TestPausedEndpointIsNotFresh(t *testing.T) {
 	r.get("/").has("The one result is fresh.")
 }
 
+// The results of an endpoint that fails, or that asked to wait for a whole slot, are stale, also those of queries that were not asked
+// since. Each page says so, and rules are stale.
+func TestFailingEndpointIsNotFresh(t *testing.T) {
+	for _, c := range []struct {
+		health registry.Health
+		words  []string
+	}{
+		{registry.Health{State: registry.HealthFailing, Error: "connection refused", Failures: 5}, []string{">failing", "connection refused"}},
+		{registry.Health{State: registry.HealthThrottled, Error: "429 slow down"}, []string{"asked us to wait", "429 slow down"}},
+	} {
+		r := newRig(t)
+		r.endpoint("city")
+		q := r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
+		r.oracle.set(q.ID, delays(t, [2]string{"S1", "12"}))
+		r.tick("city")
+		x, err := r.pages.Rules.Create(t.Context(), admin, registry.RuleSettings{Name: "late", Query: q.ID, When: "?delay > 10"})
+		if err != nil || x.Status != registry.RuleFiring {
+			t.Fatal(x.Status, err)
+		}
+		r.get("/").has("The one result is fresh.")
+		r.oracle.mu.Lock()
+		c.health.Since, c.health.Until = time.Now(), time.Now().Add(time.Hour)
+		r.oracle.health = c.health
+		r.oracle.mu.Unlock()
+		r.tick("city") // which asks nothing
+		r.get("/").has("No result is fresh.", "1 stale", "The last results are served as stale.").has(c.words...)
+		r.get("/endpoints/city").has("The last results are served as stale.").has(c.words...)
+		r.get("/queries").has(`class="state stale"`, c.health.Error).lacks(`class="state live"`)
+		r.get(queryPath(q.ID)).has("Stale: the result is of ", c.health.Error)
+		if x, err = r.pages.Rules.Rule(admin, x.ID); err != nil || x.Status != registry.RuleStale || x.Firing != 1 {
+			t.Error(x.Status, x.Reason, err)
+		}
+		r.oracle.mu.Lock()
+		r.oracle.health = registry.Health{}
+		r.oracle.mu.Unlock()
+		r.get("/").has("The one result is fresh.") // its last execution was complete
+	}
+}
+
 // A share below all never reads as all, and one above nothing never as nothing.
 func TestSharesAreNotRoundedToAll(t *testing.T) {
 	for x, want := range map[float64]string{1: "100", 0.9975: "99.7", 0.9999999: "99.9", 0.995: "99.5", 0.994: "99.4", 0.5: "50",
