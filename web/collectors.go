@@ -321,6 +321,7 @@ func (b *backlog) add(s *registry.Subscription) error {
 	case s.Way == registry.Alerts:
 		b.waiting[s.Way] += uint64(s.Waiting())
 		b.alerts[s.To.Kind] += uint64(s.Waiting())
+		b.addLag(s, alertsWaitSince(s))
 		return nil
 	}
 	newest, known := b.current[s.Query]
@@ -340,8 +341,8 @@ func (b *backlog) add(s *registry.Subscription) error {
 	if b.waiting[s.Way] += n; n == 0 {
 		return nil
 	}
-	if s.State != registry.Active || len(s.Filter) > 0 || s.Rate > 0 || s.To != nil {
-		return b.addHeld(s)
+	if s.State != registry.Active || len(s.Filter) > 0 || s.Rate > 0 || s.To != nil || s.Progress().Epoch != newest.Epoch {
+		return b.addOne(s, newest)
 	}
 	key := oldestKey{s.Way, s.Query}
 	if at, there := b.oldest[key]; !there || s.Progress().Seq < at.Seq {
@@ -350,8 +351,8 @@ func (b *backlog) add(s *registry.Subscription) error {
 	return nil
 }
 
-// addHeld adds what a subscription lacks whose settings or state may hold changes back.
-func (b *backlog) addHeld(s *registry.Subscription) (err error) {
+// addOne adds what a subscription lacks whose settings or state may hold changes back, or that has no position in the log.
+func (b *backlog) addOne(s *registry.Subscription, newest registry.Position) (err error) {
 	key := waitKey{s.Query, s.Progress()}
 	since, known := b.since[key]
 	if !known {
@@ -360,11 +361,19 @@ func (b *backlog) addHeld(s *registry.Subscription) (err error) {
 		}
 		b.since[key] = since
 	}
+	b.addLag(s, sinceBegun(s, newest, since))
+	return nil
+}
+
+// addLag adds for how long something has waited for a subscription since a time, unless that is zero.
+func (b *backlog) addLag(s *registry.Subscription, since time.Time) {
+	if since.IsZero() {
+		return
+	}
 	now := b.s.Now()
-	if due, held := b.s.Due(s, since, now); !held && !since.IsZero() {
+	if due, held := b.s.Due(s, since, now); !held {
 		b.lags[s.Way] = max(b.lags[s.Way], now.Sub(due))
 	}
-	return nil
 }
 
 // late adds what the other subscriptions lack.
@@ -392,23 +401,53 @@ func Behind(at, newest registry.Position) uint64 {
 	return 0
 }
 
-// waitingSince is when the oldest change was committed that follows a position
-// and is kept, of one query or of all (""); zero for none.
+// waitingSince is when the oldest change was committed that follows a position, of one query or of all (""); zero for
+// none. If the log does not lead on from there, that is the oldest change that is kept.
 func waitingSince(h History, query string, at registry.Position) (time.Time, error) {
 	var waiting []registry.Change
+	var kept []registry.Version
 	var err error
 	if query == "" {
-		waiting, err = h.All(at, 1)
-	} else {
-		waiting, err = h.After(query, at, 1)
+		if waiting, err = h.All(at, 1); isGap(err) {
+			waiting, err = h.All(registry.Offset{}, 1)
+		}
+	} else if waiting, err = h.After(query, at, 1); isGap(err) {
+		kept, err = h.Versions(query, 0, 1)
 	}
-	if _, told := ProblemOf(err); err != nil && !told { // the log does not reach back
+	if _, told := ProblemOf(err); err != nil && !told {
 		return time.Time{}, err
 	}
-	if len(waiting) == 0 {
-		return time.Time{}, nil
+	switch {
+	case len(waiting) > 0:
+		return waiting[0].Time, nil
+	case len(kept) > 0:
+		return kept[0].Time, nil
 	}
-	return waiting[0].Time, nil
+	return time.Time{}, nil
+}
+
+// sinceBegun returns since when a subscription lacks changes of which the oldest was committed at a time. One without a
+// position in the log lacks nothing from before its last delivery, or before it began.
+func sinceBegun(s *registry.Subscription, newest registry.Position, oldest time.Time) time.Time {
+	if s.Progress().Epoch == newest.Epoch {
+		return oldest
+	}
+	begun := s.CreatedAt
+	if s.LastDelivery != nil {
+		begun = *s.LastDelivery
+	}
+	if begun.After(oldest) {
+		return begun
+	}
+	return oldest
+}
+
+// alertsWaitSince returns since when messages about alerts wait for a receiver that fails; zero if none do.
+func alertsWaitSince(s *registry.Subscription) time.Time {
+	if s.Waiting() == 0 || s.FailingSince == nil {
+		return time.Time{}
+	}
+	return *s.FailingSince
 }
 
 func (c endpointAPI) templates(e registry.Endpoint) error {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -66,6 +67,53 @@ func TestLagOfDeliveries(t *testing.T) {
 					t.Errorf("%s after %v: no %s in\n%s", name, after, want, s[strings.Index(s, "freshet_delivery_lag"):][:600])
 				}
 			}
+		}
+	}
+}
+
+// The lag does not end where changes are lost: it counts from the oldest change that is kept. A subscription without a position
+// in the log lacks what came since it began, or since its last delivery.
+func TestLagOfLostChanges(t *testing.T) {
+	var one registry.Subscription
+	w := newWorld(t, func(c *Config) {
+		c.AllSubscriptions = func(yield func(registry.Subscription, error) bool) { yield(one, nil) }
+	})
+	id := w.register(selectText)
+	began := w.m.now
+	at := func(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
+	for i, row := range []string{"a", "b", "c"} { // the first is trimmed
+		w.m.now = at(10 * i)
+		w.m.publish(id, finishRows(t, row))
+	}
+	w.m.trimmed[id] = 1
+	w.m.now = at(60)
+	delivered, early := at(15), at(-60)
+	receiver := &registry.Receiver{Kind: "ntfy"}
+	for name, x := range map[string]struct {
+		s    registry.Subscription
+		want time.Duration
+	}{
+		"trimmed":          {registry.Subscription{Cursor: registry.Position{Epoch: epoch}}, 50 * time.Minute},
+		"other epoch":      {registry.Subscription{Cursor: registry.Position{Epoch: "e2", Seq: 7}, LastDelivery: &delivered}, 45 * time.Minute},
+		"no position":      {registry.Subscription{CreatedAt: at(30)}, 30 * time.Minute},
+		"an old one":       {registry.Subscription{CreatedAt: early}, 50 * time.Minute}, // what is kept began later
+		"people":           {registry.Subscription{Way: registry.People, To: receiver, CreatedAt: at(30)}, 30 * time.Minute},
+		"paused":           {registry.Subscription{CreatedAt: at(30), State: registry.SubscriptionPaused}, 0},
+		"alerts":           {registry.Subscription{Way: registry.Alerts, To: receiver, Stored: 2, FailingSince: &delivered}, 45 * time.Minute},
+		"alerts, none":     {registry.Subscription{Way: registry.Alerts, To: receiver, FailingSince: &delivered}, 0},
+		"alerts, no fault": {registry.Subscription{Way: registry.Alerts, To: receiver, Stored: 2}, 0},
+	} {
+		one = x.s
+		one.Way, one.State = cmp.Or(one.Way, registry.Webhook), cmp.Or(one.State, registry.Active)
+		if one.Way != registry.Alerts {
+			one.Query = id
+		}
+		want := fmt.Sprintf("\nfreshet_delivery_lag_seconds{way=\"%s\"} %v\n", one.Way, x.want.Seconds())
+		if s := string(w.get("/metrics").status(200).body); !strings.Contains(s, want) {
+			t.Errorf("%s: no %s in\n%s", name, want, s[strings.Index(s, "\nfreshet_delivery_lag"):][:600])
+		}
+		if lag, err := LagOf(w.m, one, w.m.now); err != nil || time.Duration(lag.Behind) != x.want && x.s.State != registry.SubscriptionPaused {
+			t.Errorf("%s: %+v, %v, want %s", name, lag, err, x.want)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func MaskedCallback(callback string) string {
 func LagOf(h History, s registry.Subscription, now time.Time) (v api.Lag, err error) {
 	var newest registry.Position
 	if s.Way == registry.Alerts { // its messages are about changes of its rules' queries
-		return api.Lag{Changes: uint64(s.Waiting())}, nil
+		return api.Lag{Changes: uint64(s.Waiting()), Behind: behindSince(alertsWaitSince(&s), now)}, nil
 	} else if s.Query == "" {
 		newest, err = h.Head()
 	} else {
@@ -87,10 +87,16 @@ func LagOf(h History, s registry.Subscription, now time.Time) (v api.Lag, err er
 		return v, nil
 	}
 	since, err := waitingSince(h, s.Query, s.Progress())
-	if !since.IsZero() {
-		v.Behind = registry.Duration(max(0, now.Sub(since)))
-	}
+	v.Behind = behindSince(sinceBegun(&s, newest, since), now)
 	return v, err
+}
+
+// behindSince returns for how long something waits, 0 if since is zero.
+func behindSince(since, now time.Time) registry.Duration {
+	if since.IsZero() {
+		return 0
+	}
+	return registry.Duration(max(0, now.Sub(since)))
 }
 
 // Due returns since when a subscription lets a change go that has waited since a time. held is true if its own
