@@ -39,7 +39,8 @@ var (
 		"Time since the oldest result of the endpoint was last known to be true; paused queries and endpoints are left out.", "endpoint")
 	intervalDesc = level("freshet_endpoint_slot_interval_seconds",
 		"Usual time between two slots of the endpoint; none when it is paused or runs by hand.", "endpoint")
-	nextTryDesc = level("freshet_endpoint_next_try_seconds",
+	lastSlotDesc = level("freshet_slot_last_timestamp_seconds", "When the last slot ended.", "endpoint")
+	nextTryDesc  = level("freshet_endpoint_next_try_seconds",
 		"Time until the endpoint is asked again; 0 when it is asked as usual.", "endpoint")
 
 	readOnlyDesc = level("freshet_store_read_only", "1 while the disk is full and nothing can be written.")
@@ -138,6 +139,13 @@ func (s *server) collectEndpoints(put func(metric, float64, ...string)) error {
 		}
 		if gap := scheduler.Gap(e); gap > 0 && e.Pause == nil {
 			put(intervalDesc, gap.Seconds(), e.Name)
+		}
+		at := st.Last.Finished
+		if at.IsZero() { // the process that began it was killed
+			at = st.Last.Started
+		}
+		if !at.IsZero() {
+			put(lastSlotDesc, float64(at.UnixMilli())/1000, e.Name)
 		}
 		if !st.Oldest.IsZero() && e.Pause == nil {
 			put(oldestDesc, max(0, now.Sub(st.Oldest).Seconds()), e.Name)

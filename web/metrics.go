@@ -28,7 +28,6 @@ type Metrics struct {
 	changes   *prometheus.CounterVec
 	used      *prometheus.CounterVec
 	budget    *prometheus.CounterVec
-	last      *prometheus.GaugeVec
 	took      *prometheus.HistogramVec
 }
 
@@ -36,9 +35,6 @@ type Metrics struct {
 func NewMetrics(version string) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	}
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	}
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -50,13 +46,12 @@ func NewMetrics(version string) *Metrics {
 		changes: counter("freshet_changes_total", "Changes committed.", "endpoint"),
 		used:    counter("freshet_slot_used_seconds_total", "Execution seconds used by slots.", "endpoint"),
 		budget:  counter("freshet_slot_budget_seconds_total", "Execution seconds that the finished slots allowed.", "endpoint"),
-		last:    gauge("freshet_slot_last_timestamp_seconds", "When the last slot ended.", "endpoint"),
 	}
 	m.took = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "freshet_slot_seconds", Help: "How long the finished slots took.",
 		Buckets: []float64{.01, .05, .25, 1, 2.5, 5, 10, 30, 60, 300}}, []string{"endpoint"})
-	build := gauge("freshet_build_info", "The version that runs.", "version")
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "freshet_build_info", Help: "The version that runs."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.requests, m.durations, m.slots, m.runs, m.changes, m.used, m.budget, m.last, m.took, build,
+	m.registry.MustRegister(m.requests, m.durations, m.slots, m.runs, m.changes, m.used, m.budget, m.took, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -71,7 +66,6 @@ func (m *Metrics) ObserveSlot(s scheduler.Slot) {
 	m.used.WithLabelValues(s.Endpoint).Add(max(0, s.Used))
 	m.budget.WithLabelValues(s.Endpoint).Add(max(0, s.Budget))
 	m.took.WithLabelValues(s.Endpoint).Observe(max(0, s.Finished.Sub(s.Started).Seconds()))
-	m.last.WithLabelValues(s.Endpoint).Set(float64(s.Finished.UnixMilli()) / 1000)
 }
 
 // ObserveOffGrid counts committed executions that ran between two slots. The next slot
@@ -101,7 +95,6 @@ func (m *Metrics) Forget(endpoint string) {
 	for _, v := range []*prometheus.CounterVec{m.slots, m.runs, m.changes, m.used, m.budget} {
 		v.DeletePartialMatch(l)
 	}
-	m.last.DeletePartialMatch(l)
 	m.took.DeletePartialMatch(l)
 }
 

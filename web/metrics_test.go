@@ -13,6 +13,7 @@ func TestMetrics(t *testing.T) {
 	w.register(selectText)
 	w.do("BREW", "/v1/queries", "")
 	w.get("/nowhere/at/all")
+	w.m.slots["city"] = []scheduler.Slot{{Started: time.Unix(98, 0), Finished: time.Unix(100, 0)}}
 	w.config.Metrics.ObserveSlot(scheduler.Slot{Endpoint: "city", Started: time.Unix(98, 0), Finished: time.Unix(100, 0),
 		Complete: 5, Changed: 2, Failed: 1, Cut: 1, Skipped: 3, Used: 1.5, Budget: 10})
 	w.config.Metrics.ObserveSlot(scheduler.Slot{Endpoint: "moon", Finished: time.Unix(100, 0)})
@@ -54,5 +55,30 @@ func TestMetrics(t *testing.T) {
 	}
 	if strings.Contains(s, "moon") || strings.Contains(s, "BREW") || strings.Contains(s, "nowhere") {
 		t.Error("labels of what is gone, or of what a client chose")
+	}
+}
+
+// When the last slot ended is known also after a restart, and only to the node that asks the endpoint: what another one knew
+// would look like a slot that hangs.
+func TestLastSlotIsThatOfTheLoop(t *testing.T) {
+	local := true
+	w := newWorld(t, func(c *Config) { c.Local = func(string) bool { return local } })
+	const name = "\nfreshet_slot_last_timestamp_seconds"
+	look := func() string { return string(w.get("/metrics").status(200).body) }
+	if s := look(); strings.Contains(s, name) {
+		t.Error("no slot has run")
+	}
+	w.m.slots["city"] = []scheduler.Slot{{Endpoint: "city", Started: time.Unix(98, 0), Finished: time.Unix(100, 0)}}
+	if s := look(); !strings.Contains(s, name+"{endpoint=\"city\"} 100\n") {
+		t.Error("a slot has ended before the start")
+	}
+	w.m.slots["city"][0].Finished = time.Time{}
+	if s := look(); !strings.Contains(s, name+"{endpoint=\"city\"} 98\n") {
+		t.Error("a slot has begun and was not finished")
+	}
+	local = false
+	w.config.Metrics.ObserveSlot(scheduler.Slot{Endpoint: "city", Started: time.Unix(98, 0), Finished: time.Unix(100, 0)})
+	if s := look(); strings.Contains(s, name) {
+		t.Error("another node asks the endpoint")
 	}
 }
