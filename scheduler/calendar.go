@@ -8,16 +8,17 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
-// A calendar predicts slots from the settings of an endpoint and the health of its
-// client. It is a value: it needs no lock.
+// A calendar predicts slots from the settings of an endpoint, the health of its
+// client and whether the ledger takes writes. It is a value: it needs no lock.
 type calendar struct {
 	set    settings
 	health registry.Health
+	shut   error // why nothing can be recorded, so that no slot begins
 }
 
 // after returns the first grid time after t; zero if there is none.
 func (c *calendar) after(t time.Time) time.Time {
-	if c.set.endpoint.Pause != nil {
+	if c.set.endpoint.Pause != nil || c.shut != nil {
 		return time.Time{}
 	}
 	return c.set.blackouts.next(c.set.schedule, t)
@@ -119,8 +120,14 @@ func (c *calendar) pausedReason() string {
 	return ""
 }
 
+// readOnlyReason is why no slot runs while nothing can be recorded.
+var readOnlyReason = "no slot runs: " + registry.ErrReadOnly.Error()
+
 // closedReason returns why the next slot sends no requests; "" if it sends some.
 func (c *calendar) closedReason(now time.Time) string {
+	if c.shut != nil {
+		return readOnlyReason
+	}
 	if why := c.pausedReason(); why != "" {
 		return why
 	}

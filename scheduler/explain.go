@@ -181,7 +181,7 @@ func (l *loopData) due(due []time.Time, queries []string, now time.Time, begun u
 // expected predicts when a query runs, and whether that is between two slots.
 func (l *loopData) expected(slots *calendar, f plan.Forecast, now time.Time) (at time.Time, between bool) {
 	slot := slots.expected(f, now)
-	if f.Armed.At.IsZero() {
+	if f.Armed.At.IsZero() || slots.shut != nil {
 		return slot, false
 	}
 	if at = f.Armed.At; at.Before(now) {

@@ -174,7 +174,7 @@ func (l *Loop) State() LoopState {
 		l.mu.Unlock()
 	}
 	if l.writable() != nil {
-		s.Halted = "no slot runs: " + registry.ErrReadOnly.Error()
+		s.Halted, s.Next = readOnlyReason, time.Time{}
 	}
 	return s
 }

@@ -219,7 +219,7 @@ func (l *loopData) state(now time.Time) LoopState {
 }
 
 // calendar returns the calendar by the settings in force.
-func (l *loopData) calendar() calendar { return calendar{l.set, l.executor.Health()} }
+func (l *loopData) calendar() calendar { return calendar{l.set, l.executor.Health(), l.writable()} }
 
 // observe adds an execution to the streak. Once the endpoint answers after it failed, what failed meanwhile need not wait.
 func (l *loopData) observe(query string, x policy.Run) {

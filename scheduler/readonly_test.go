@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -64,8 +65,15 @@ func TestReadOnlyLedger(t *testing.T) {
 			t.Errorf("at change %d, announced %d", w.stats(q.ID).Position.Seq, announced.Load())
 		}
 		st := w.loop.State()
-		if st.Halted == "" || st.Queries != 1 {
+		if st.Halted == "" || st.Queries != 1 || !st.Next.IsZero() {
 			t.Errorf("the state is %+v", st)
+		}
+		if due, err := w.loop.Due([]string{q.ID}); err != nil || !due[0].IsZero() {
+			t.Errorf("it is due at %s although no slot begins, %v", due[0], err)
+		}
+		if x, err := w.loop.Explain(q.ID); err != nil || x.Eligible || x.Code != scheduler.CodeClosed || !x.NextDue.IsZero() ||
+			!strings.HasPrefix(x.Why, st.Halted+"; ") {
+			t.Errorf("%+v, %v", x, err)
 		}
 		if _, err := w.loop.Tick(t.Context()); !errors.Is(err, registry.ErrReadOnly) {
 			t.Errorf("a tick meanwhile: %v", err)
@@ -75,6 +83,9 @@ func TestReadOnlyLedger(t *testing.T) {
 		halted.Store(false)
 		until(85 * time.Second)
 		synctest.Wait()
+		if due, err := w.loop.Due([]string{q.ID}); err != nil || due[0].IsZero() || w.loop.State().Next.IsZero() {
+			t.Errorf("afterwards it is due at %s, %v, %+v", due[0], err, w.loop.State())
+		}
 		if w.stats(q.ID).Position.Seq != 2 || announced.Load() != 2 || w.loop.State().Halted != "" {
 			t.Errorf("afterwards: at change %d, announced %d, %+v", w.stats(q.ID).Position.Seq, announced.Load(), w.loop.State())
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
+	"github.com/freshet/freshet/web"
 )
 
 // An endpointPage answers: is the endpoint healthy, is the budget sufficient, and
@@ -132,15 +133,12 @@ func (v endpointHandler) toc(here string) ([]tocEntry, error) {
 	return out, err
 }
 
-// troubleOf returns the class of an endpoint that is paused or fails, else "".
+// troubleOf returns "paused" or the trouble of an endpoint, "" if it is asked as usual.
 func troubleOf(e registry.Endpoint, st scheduler.LoopState) string {
-	switch {
-	case e.Pause != nil:
+	if e.Pause != nil {
 		return "paused"
-	case st.Health.State == registry.HealthFailing:
-		return "failing"
 	}
-	return ""
+	return web.EndpointTrouble(st)
 }
 
 // A numbersView sums up the recorded slots of the last day.

@@ -168,6 +168,23 @@ func TestFailingEndpointIsNotFresh(t *testing.T) {
 	}
 }
 
+// While nothing can be stored, no page says that an endpoint is healthy or that a query runs soon.
+func TestFullDiskStopsSlots(t *testing.T) {
+	r := newRig(t)
+	r.endpoint("city")
+	q := r.register("city", "delays", "SELECT ?line ?delay { ?line <http://x/delay> ?delay }")
+	r.oracle.set(q.ID, delays(t, [2]string{"S1", "12"}))
+	r.tick("city")
+	const toc = `aria-current="page">city <span`
+	r.get("/endpoints/city").has("Healthy").lacks("It runs no slot", toc)
+	r.full.Store(true)
+	r.get("/endpoints/city").has("It runs no slot, because nothing can be stored.", "no slot runs: the store takes no writes",
+		"The last results are served as stale.", toc+` class="bad">halted<`).lacks("Healthy")
+	r.get(queryPath(q.ID)).has("Stale: the result is of ", "no slot runs: the store takes no writes").
+		lacks("It runs again", "that are due", "The last run ended as")
+	r.get("/register").has("(halted)")
+}
+
 // A share below all never reads as all, and one above nothing never as nothing.
 func TestSharesAreNotRoundedToAll(t *testing.T) {
 	for x, want := range map[float64]string{1: "100", 0.9975: "99.7", 0.9999999: "99.9", 0.995: "99.5", 0.994: "99.4", 0.5: "50",

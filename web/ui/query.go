@@ -51,9 +51,10 @@ type queryNow struct {
 	Proof     *changefeed.Proof // nil without a feed
 }
 
-// Failing reports whether the last runs failed and the query is not paused.
+// Failing reports whether the query is not paused and its last runs failed, or its endpoint does not keep its result up to date.
 func (n queryNow) Failing() bool {
-	return n.Query.Paused() == nil && n.Status.Failures > 0 && n.Status.Error != ""
+	st := &n.Status
+	return n.Query.Paused() == nil && st.Error != "" && (st.Failures > 0 || st.State == registry.Stale && n.Shut == nil)
 }
 
 // Since returns since when it fails, "" if that is unknown.

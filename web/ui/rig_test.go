@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,9 +44,10 @@ type rig struct {
 	server  *httptest.Server
 	oracle  *oracle
 	browser *http.Client
-	quiet   bool // requests do not invalidate the indexes
-	contact bool // public endpoints need a contact, and none is set
-	adds    bool // endpoints that pages add run
+	quiet   bool         // requests do not invalidate the indexes
+	contact bool         // public endpoints need a contact, and none is set
+	adds    bool         // endpoints that pages add run
+	full    *atomic.Bool // loops cannot record anything
 }
 
 // An oracle answers queries with results that a test sets.
@@ -170,7 +172,7 @@ func (noRechecks) Rechecked() <-chan struct{} { return nil }
 // newRigWith lets a test change the configuration.
 func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token) *rig {
 	t.Helper()
-	r := &rig{t: t, hub: notify.NewWaker(), oracle: &oracle{results: map[string]*diff.Result{}}}
+	r := &rig{t: t, hub: notify.NewWaker(), oracle: &oracle{results: map[string]*diff.Result{}}, full: new(atomic.Bool)}
 	var err error
 	if r.store, err = store.Open(t.TempDir(), store.Options{}); err != nil {
 		t.Fatal(err)
@@ -180,6 +182,11 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 		for _, n := range notes {
 			r.hub.Wake(n.Query)
 		}
+	}, Writable: func() error {
+		if r.full.Load() {
+			return registry.ErrReadOnly
+		}
+		return nil
 	}})
 	if r.reg, err = registry.Open(registrytest.Twice(registry.Config{Queries: r.store.Queries, Endpoints: r.store.Endpoints,
 		Profiles: r.store.Profiles, SlotInterval: scheduler.Gap, Check: r.check, EndpointEdited: func(name string) {
