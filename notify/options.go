@@ -24,6 +24,9 @@ type Options struct {
 	// Due predicts when a query of an endpoint runs next, zero if that cannot be
 	// predicted.
 	Due func(endpoint, query string) (time.Time, error)
+	// Halted returns why the results of an endpoint may no longer be true, "" if it keeps them up to date. It must not
+	// block. When that begins or ends, the followers of the endpoint's queries are woken, or their heartbeat finds it.
+	Halted func(endpoint string) string
 	// Proved says until when a feed proves the result of a query at a position, zero if it does not, or if that is not
 	// its newest result.
 	Proved   func(query string, at registry.Position) time.Time

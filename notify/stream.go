@@ -285,14 +285,26 @@ func (t *stream) current() (*registry.Status, error) {
 }
 
 // status emits a transition between live and stale, the only states that a follower needs
-// and that older clients know. A query that fails before its first result is stale as well.
+// and that older clients know. A query that fails before its first result is stale as well, and so is a live one whose
+// endpoint does not keep it up to date.
 func (t *stream) status(st *registry.Status) error {
-	stale := !st.State.Current() || st.State == registry.New && st.Error != ""
-	if t.live == nil || stale == t.stale || st.State == registry.Paused {
+	if t.live == nil {
+		return nil
+	}
+	why := ""
+	if st.State == registry.Live {
+		why = t.s.opts.Halted(t.listed.about.Endpoint)
+	}
+	stale := !st.State.Current() || st.State == registry.New && st.Error != "" || why != ""
+	if stale == t.stale || st.State == registry.Paused {
 		return nil
 	}
 	t.stale = stale
-	return t.emit(&StreamEvent{Kind: StreamStatus, At: t.cursor.At(), Status: *st, Stale: stale, Due: t.due(st)})
+	e := &StreamEvent{Kind: StreamStatus, At: t.cursor.At(), Status: *st, Stale: stale, Due: t.due(st)}
+	if why != "" {
+		e.Status.State, e.Status.Error = registry.Stale, why
+	}
+	return t.emit(e)
 }
 
 // due predicts when the query runs next, zero if that cannot be predicted. A prediction may take as

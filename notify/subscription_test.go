@@ -172,6 +172,54 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// A client learns when the endpoint of its query stops keeping results up to date, and when it does so again: at once when
+// its followers are woken, else by a heartbeat. So does one that comes meanwhile.
+func TestStatusOfHaltedEndpoint(t *testing.T) {
+	var why atomic.Pointer[string]
+	r := newRig(t, func(o *notify.Options) {
+		o.Timing.Ping = 50 * time.Millisecond
+		o.Halted = func(endpoint string) string {
+			if x := why.Load(); x != nil && endpoint == "test" {
+				return *x
+			}
+			return ""
+		}
+	})
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("a"))
+	p := r.hello()
+	p.follow("a", "q", "")
+	p.expect("snapshot")
+	p.expect("alive")
+	stale := func(p *peer) {
+		t.Helper()
+		if m := p.skipAlive(); m.Type != "status" || m.State != "stale" || m.Error != "the endpoint fails: no route" ||
+			!strings.Contains(m.raw, `"reason":"stale"`) || m.CheckedAt.IsZero() {
+			t.Errorf("status: %s", m.raw)
+		}
+	}
+	reason := "the endpoint fails: no route"
+	why.Store(&reason)
+	stale(p) // found by a heartbeat
+	q := r.hello()
+	q.follow("b", "q", "")
+	q.expect("snapshot")
+	stale(q)
+	why.Store(nil)
+	r.waker.Wake(id)
+	for _, p := range []*peer{p, q} {
+		if m := p.skipAlive(); m.Type != "status" || m.State != "live" || m.Error != "" {
+			t.Errorf("status: %s", m.raw)
+		}
+	}
+	r.log.Fail(id, "endpoint answered 503") // its own trouble is said with its own words
+	why.Store(&reason)
+	r.waker.Wake(id)
+	if m := p.skipAlive(); m.Type != "status" || m.State != "stale" || m.Error != "endpoint answered 503" {
+		t.Errorf("status: %s", m.raw)
+	}
+}
+
 // skipAlive reads the next message that is not a heartbeat.
 func (p *peer) skipAlive() reply {
 	p.t.Helper()

@@ -74,7 +74,7 @@ type Event struct {
 	Empty     bool   // Kind Subscribed: the query has no result yet
 	Reason    string // Kind Subscribed: why it could not continue; Kind Status: stale, failing or idle
 	Health    string // Kind Status: live or stale
-	Error     string // Kind Status: what the last execution met
+	Error     string // Kind Status: what the last execution met, or why the endpoint keeps no result up to date
 	Time      time.Time
 	CheckedAt time.Time
 	Raw       json.RawMessage // the message itself; the last part of a snapshot

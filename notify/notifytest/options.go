@@ -15,6 +15,7 @@ func Options(log *Log, waker *notify.Waker, gate notify.Gate) notify.Options {
 	return notify.Options{Log: log, Waker: waker, Registrar: log, Gate: gate, Head: log.Head, Logger: slog.New(slog.DiscardHandler),
 		Confirm: func() error { return nil },
 		Due:     func(string, string) (time.Time, error) { return time.Time{}, nil },
+		Halted:  func(string) string { return "" },
 		Proved:  func(string, registry.Position) time.Time { return time.Time{} },
 		ResolveProfile: func(registry.Caller, string) (registry.Profile, error) {
 			return registry.Profile{}, registry.ErrNotFound

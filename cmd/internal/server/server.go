@@ -74,7 +74,8 @@ type Server struct {
 	applying   sync.Mutex                    // of a file, held while it is applied
 	unapplied  *config.Config                // whose endpoints are not in force yet, nil for none; applying guards it
 	postponed  chan struct{}                 // wakes applyLater
-	behind     bool                          // something did not end in time and may use the store still
+	halted     *haltWatch
+	behind     bool // something did not end in time and may use the store still
 
 	WhenReady    func(context.Context) // called once it is ready; the context ends with the slots
 	WhenStopping func()
@@ -90,6 +91,7 @@ func New(ctx context.Context, conf *config.Config, log *slog.Logger) (*Server, e
 func newOn(ctx context.Context, conf *config.Config, log *slog.Logger, j journal.Journal, c *clock.Clock) (s *Server, err error) {
 	s = &Server{clock: c, started: c.Now(), WhenReady: func(context.Context) {}, WhenStopping: func() {}, conf: conf, log: log,
 		postponed: make(chan struct{}, 1), Waker: notify.NewWaker(), metrics: web.NewMetrics(cli.Version())}
+	s.halted = newHaltWatch(s)
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -200,6 +202,7 @@ func (s *Server) assemble() error {
 				s.metrics.Forget(name)
 				s.Waker.WakeAll() // its queries ended with it
 			}
+			s.halted.look()
 			if s.phase.Load() == phaseReady {
 				s.warnOfSharedURLs(name)
 			}
@@ -235,7 +238,7 @@ func (s *Server) wake(notes []scheduler.Note) {
 func (s *Server) serveHTTP() error {
 	s.live = notify.NewServer(notify.Options{
 		Log: s.Store.History, Waker: s.Waker, Registrar: registrar{s.Registry}, Gate: s.gate, Head: s.Store.History.Head,
-		Confirm: s.Store.History.Confirm, Due: s.due, Proved: changeFeeds{s}.until,
+		Confirm: s.Store.History.Confirm, Due: s.due, Halted: s.halted.Why, Proved: changeFeeds{s}.until,
 		Captures: s.Store.Rounds, ResolveProfile: s.Registry.ResolveProfile,
 		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
 		Limits: notify.Limits{Connections: s.conf.Limits.Connections, OneAddress: s.conf.Limits.AddressConnections,
@@ -498,6 +501,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	go s.sweep(slots)
 	go s.applyLater(slots)
+	go s.halted.run(slots)
 	go s.pages.Watch(slots)
 	go s.becomeReady(slots, readyLimit)
 	var err error
