@@ -25,16 +25,12 @@ func (c followerAPI) view(s registry.Subscription) (api.Subscription, error) {
 		v.Kind, v.Quiet = s.To.Kind, s.To.Quiet
 	}
 	var err error
-	if s.Profile != "" {
-		v.Lag, err = c.captureLag(s)
-	} else {
-		v.Lag, err = LagOf(c.History, s, c.Now())
-	}
+	v.Lag, err = c.LagOf(s, c.Now())
 	return v, err
 }
 
 // captureLag counts the captures that a follower of a profile has not received.
-func (c followerAPI) captureLag(s registry.Subscription) (v api.Lag, err error) {
+func (c *Config) captureLag(s registry.Subscription, now time.Time) (v api.Lag, err error) {
 	it, err := c.Profiles.ProfileItem(s.Profile)
 	if missing(err) {
 		return v, nil
@@ -44,7 +40,7 @@ func (c followerAPI) captureLag(s registry.Subscription) (v api.Lag, err error) 
 	}
 	next, err := c.Profiles.Captured(s.Profile, s.Cursor, 1)
 	if len(next) > 0 {
-		v.Behind = registry.Duration(max(0, c.Now().Sub(next[0].EndedAt)))
+		v.Behind = behindSince(next[0].EndedAt, now)
 	}
 	if missing(err) || isGap(err) {
 		err = nil
@@ -65,16 +61,19 @@ func MaskedCallback(callback string) string {
 	return callback
 }
 
-// LagOf returns the lag of a subscription that follows changes.
-func LagOf(h History, s registry.Subscription, now time.Time) (v api.Lag, err error) {
+// LagOf returns how much a subscription has not received: changes, captures of its profile, or messages about alerts.
+func (c *Config) LagOf(s registry.Subscription, now time.Time) (v api.Lag, err error) {
 	var newest registry.Position
-	if s.Way == registry.Alerts { // its messages are about changes of its rules' queries
+	switch {
+	case s.Profile != "":
+		return c.captureLag(s, now)
+	case s.Way == registry.Alerts: // its messages are about changes of its rules' queries
 		return api.Lag{Changes: uint64(s.Waiting()), Behind: behindSince(alertsWaitSince(&s), now)}, nil
-	} else if s.Query == "" {
-		newest, err = h.Head()
-	} else {
+	case s.Query == "":
+		newest, err = c.History.Head()
+	default:
 		var st registry.Status
-		st, _, err = h.Current(s.Query, false)
+		st, _, err = c.History.Current(s.Query, false)
 		newest = st.Position
 	}
 	if missing(err) {
@@ -86,7 +85,7 @@ func LagOf(h History, s registry.Subscription, now time.Time) (v api.Lag, err er
 	if v.Changes = Behind(s.Progress(), newest); v.Changes == 0 {
 		return v, nil
 	}
-	since, err := waitingSince(h, s.Query, s.Progress())
+	since, err := waitingSince(c.History, s.Query, s.Progress())
 	v.Behind = behindSince(sinceBegun(&s, newest, since), now)
 	return v, err
 }

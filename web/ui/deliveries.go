@@ -42,7 +42,7 @@ type followerTable struct {
 
 type followerRow struct {
 	*follower
-	About, Link string // name and page of the query that it follows
+	About, Link string // name and page of the query or the profile that it follows
 }
 
 const (
@@ -82,23 +82,24 @@ func (v deliveryHandler) page() (content, error) {
 		{"follower-rows", "follower-rows", p.Table}}}, nil
 }
 
-// search returns the followers whose name contains a text, or that follow a query
+// search returns the followers whose name contains a text, or that follow a query or a profile
 // whose name contains it.
 func (v deliveryHandler) search(all []*follower, text string) ([]*follower, error) {
 	if text == "" {
 		return all, nil
 	}
-	fits := map[string]bool{} // whether the query's name contains the text
+	fits := map[string]bool{} // whether the name of the query or the profile contains the text
 	var found []*follower
 	for _, f := range all {
-		if _, known := fits[f.Query]; !known {
+		followed := f.Query + f.Profile
+		if _, known := fits[followed]; !known {
 			name, _, err := v.follows(f)
 			if err != nil {
 				return nil, err
 			}
-			fits[f.Query] = strings.Contains(strings.ToLower(name), strings.ToLower(text))
+			fits[followed] = strings.Contains(strings.ToLower(name), strings.ToLower(text))
 		}
-		if fits[f.Query] || registry.Matches(&f.Subscription, text) {
+		if fits[followed] || registry.Matches(&f.Subscription, text) {
 			found = append(found, f)
 		}
 	}
@@ -114,7 +115,7 @@ func (v deliveryHandler) receivers() (all []*follower, more bool, err error) {
 		if more = len(all) == mostReceivers; more {
 			break
 		}
-		lag, err := web.LagOf(v.History, s, v.now)
+		lag, err := v.LagOf(s, v.now)
 		if err != nil {
 			return nil, false, err
 		}
@@ -128,9 +129,18 @@ func (v deliveryHandler) receivers() (all []*follower, more bool, err error) {
 	return all, more, nil
 }
 
-// follows returns the name and the page of the query that a follower follows; "" for
+// follows returns the name and the page of the query or the profile that a follower follows; "" for
 // one that has ended.
 func (v deliveryHandler) follows(f *follower) (name, link string, err error) {
+	if f.Profile != "" {
+		p, err := v.Profiles.ProfileItem(f.Profile)
+		if isMissing(err) {
+			return "", "", nil
+		} else if err != nil {
+			return "", "", err
+		}
+		return clip(cmp.Or(p.Profile.Name, f.Profile), 120), profilePath(f.Profile), nil
+	}
 	if f.Query == "" {
 		return "", "", nil
 	}

@@ -13,7 +13,7 @@ import (
 type follower struct {
 	registry.Subscription
 	clock
-	Lag     uint64 // changes that it has not received
+	Lag     uint64 // changes, captures or messages that it has not received
 	Waiting time.Duration
 	Due     time.Time // when its settings let the oldest of them go, zero if only they know
 	Held    bool      // its settings hold them back
@@ -63,6 +63,17 @@ func (f *follower) Masked() string   { return web.MaskedCallback(f.Callback) }
 func (f *follower) WaitsFor() string { return span(f.Waiting.Truncate(time.Second)) }
 func (f *follower) People() bool     { return f.Way == registry.People }
 func (f *follower) Every() string    { return span(time.Duration(f.Rate)) }
+
+// Lacks returns what it has not received, for one of it.
+func (f *follower) Lacks() string {
+	switch {
+	case f.Profile != "":
+		return "capture"
+	case f.Way == registry.Alerts:
+		return "message"
+	}
+	return "change"
+}
 
 // Is reports whether a subscription has a stored state.
 func (f *follower) Is(s registry.SubscriptionState) bool { return f.Subscription.State == s }

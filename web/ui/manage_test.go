@@ -413,6 +413,29 @@ func (r *rig) follower(s registry.Subscription) {
 	}
 }
 
+// Followers of a profile wait for its captures, and receivers of alerts for messages, not for changes of all queries.
+func TestDeliveriesOfProfilesAndAlerts(t *testing.T) {
+	r := signedIn(t, registry.RoleAdmin)
+	r.endpoint("city")
+	q := r.register("city", "trams", selectText)
+	for i := range 3 {
+		r.oracle.set(q.ID, table(t, [2]diff.Term{iri("a"), lit(fmt.Sprint(i))}))
+		r.tick("city")
+	}
+	p, _, err := r.reg.CreateProfile(admin, registry.ProfileRequest{Name: "board",
+		Items: []registry.Item{{Query: q.ID, When: registry.When{Every: registry.Span{Slots: 6}, Slack: registry.Span{Slots: 2}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.follower(registry.Subscription{ID: "p", Way: registry.SSE, Caller: "wall", Profile: p.ID, Endpoint: "city", State: registry.Active})
+	r.get("/deliveries").has("The one follower is up to date.", `href="`+profilePath(p.ID)+`">board</a>`, "It has everything.").
+		lacks("all of city", "3 changes")
+	r.get("/deliveries?q=board").has("wall")
+	r.follower(registry.Subscription{ID: "al_1", Way: registry.Alerts, Caller: "ops", State: registry.SubscriptionPaused, Stored: 2,
+		To: &registry.Receiver{Kind: "ntfy", Address: "https://ntfy.example/x"}})
+	r.get("/deliveries").has("alerts of rules", "2 messages", "It is paused: messages wait.").lacks("all changes", "2 changes")
+}
+
 func TestDeliveriesPage(t *testing.T) {
 	r := signedIn(t, registry.RoleAdmin)
 	r.get("/deliveries").status(200).has("There are no followers yet.", "How to follow")
