@@ -369,6 +369,7 @@ type RuleTotals struct {
 	Rules     map[RuleStatus]int
 	Alerts    map[AlertState]int  // pending and firing
 	Firing    map[string]int      // alerts that fire, by the caller of their rule
+	Failing   map[string]int      // rules that cannot be evaluated, by their caller
 	Evaluated uint64              // evaluations of rules that led to a state
 	Failed    uint64              // evaluations that were impossible, for example with too many rows
 	Behind    map[string]Position // up to where the rule of a query was evaluated that lags most, if one does

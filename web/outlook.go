@@ -103,6 +103,14 @@ func (o *Outlook) Firing(c registry.Caller) int {
 	return o.Rules.Firing[c.Name]
 }
 
+// FailingRules counts the rules that a caller may see and that cannot be evaluated.
+func (o *Outlook) FailingRules(c registry.Caller) int {
+	if c.Role.Includes(registry.RoleAdmin) {
+		return o.Rules.Rules[registry.RuleFailing]
+	}
+	return o.Rules.Failing[c.Name]
+}
+
 // Troubles lists what is wrong as a caller may see it, the worst first.
 func (o *Outlook) Troubles(c registry.Caller) []Trouble {
 	out := []Trouble{}
@@ -123,9 +131,7 @@ func (o *Outlook) Troubles(c registry.Caller) []Trouble {
 		}
 	}
 	add("alert", "", o.Firing(c), "alerts of rules fire")
-	if c.Role.Includes(registry.RoleAdmin) {
-		add("rule", "", o.Rules.Rules[registry.RuleFailing], "rules cannot be evaluated")
-	}
+	add("rule", "", o.FailingRules(c), "rules cannot be evaluated")
 	add("query", "", o.States[registry.Failing], "queries fail")
 	return out
 }

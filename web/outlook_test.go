@@ -29,7 +29,7 @@ type inner interface{ Rules }
 func (firing) Totals() (registry.RuleTotals, error) {
 	return registry.RuleTotals{Rules: map[registry.RuleStatus]int{registry.RuleFailing: 1},
 		Alerts: map[registry.AlertState]int{registry.AlertFiring: 3},
-		Firing: map[string]int{"parking": 2, "other": 1}}, nil
+		Firing: map[string]int{"parking": 2, "other": 1}, Failing: map[string]int{"parking": 1}}, nil
 }
 
 // The status, the lists of queries and the metrics agree about what is fresh and what is in trouble.
@@ -89,6 +89,17 @@ func TestOutlook(t *testing.T) {
 	for role, n := range map[registry.Role]int{registry.RoleAdmin: 3, registry.RoleApp: 2} {
 		if got := o.Firing(registry.Caller{Name: "parking", Role: role}); got != n {
 			t.Errorf("%d alerts fire for the role %s, want %d", got, role, n)
+		}
+	}
+	for caller, n := range map[string]int{"parking": 1, "other": 0} { // each is told of its own rules
+		count := 0
+		for _, x := range o.Troubles(registry.Caller{Name: caller, Role: registry.RoleApp}) {
+			if x.Kind == "rule" {
+				count += x.Count
+			}
+		}
+		if count != n {
+			t.Errorf("%d rules fail for %s, want %d", count, caller, n)
 		}
 	}
 }

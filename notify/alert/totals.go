@@ -7,7 +7,7 @@ import "github.com/freshet/freshet/registry"
 // Totals sums up all rules.
 func (e *Engine) Totals() (registry.RuleTotals, error) {
 	t := registry.RuleTotals{Rules: map[registry.RuleStatus]int{}, Alerts: map[registry.AlertState]int{}, Firing: map[string]int{},
-		Behind: map[string]registry.Position{}}
+		Failing: map[string]int{}, Behind: map[string]registry.Position{}}
 	e.mu.Lock()
 	t.Evaluated, t.Failed = e.count[0], e.count[1]
 	list := make([]registry.ListedRule, 0, len(e.rules))
@@ -29,7 +29,10 @@ func (e *Engine) Totals() (registry.RuleTotals, error) {
 			t.Firing[v.Caller] += v.Firing
 		}
 		switch v.Status {
-		case registry.RuleFailing, registry.RulePaused, registry.RuleEnded:
+		case registry.RuleFailing:
+			t.Failing[v.Caller]++
+			continue
+		case registry.RulePaused, registry.RuleEnded:
 			continue
 		}
 		at := v.State.At

@@ -47,6 +47,9 @@ func TestTotals(t *testing.T) {
 	}
 	until(t, "an attempt that fails", func() bool { return r.sent().Failed > 0 })
 	v := r.totals()
+	if len(v.Failing) > 0 {
+		t.Error("none fails")
+	}
 	rules := map[registry.RuleStatus]int{registry.RuleFiring: 1, registry.RulePending: 1, registry.RuleWaiting: 1, registry.RulePaused: 1}
 	if d := cmp.Diff(rules, v.Rules); d != "" {
 		t.Error(d)
@@ -83,7 +86,7 @@ func TestTotals(t *testing.T) {
 	}
 	r.record(late, rows...)
 	until(t, "the evaluation that is impossible", func() bool { return r.totals().Failed > 0 })
-	if v := r.totals(); v.Rules[registry.RuleFailing] != 1 {
+	if v := r.totals(); v.Rules[registry.RuleFailing] != 1 || v.Failing[r.rule("fires").Caller] != 1 {
 		t.Errorf("%+v", v)
 	}
 }

@@ -103,6 +103,13 @@ func TestTroublesAreInTheHeadline(t *testing.T) {
 	for _, path := range []string{"/queries", "/queries/" + q.ID} {
 		r.get(path).has(`class="state stale"`).lacks(`class="state live"`)
 	}
+	for n, want := range []string{"", "1 alert rule fails.", "2 alert rules fail."} {
+		lede := rendered(t, "overview", "overview-lede", overviewLede{Endpoints: 1, Failing: n})
+		if strings.Contains(lede, "alert rule") != (n > 0) ||
+			!strings.Contains(lede, want) {
+			t.Errorf("%d rules: %s", n, lede)
+		}
+	}
 }
 
 // The results of a paused endpoint are not known to be true. Each page says so, and offers no slot.

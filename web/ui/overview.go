@@ -71,7 +71,7 @@ func (v overviewHandler) page() (content, error) {
 	if d.Facts, err = v.facts(o, all); err != nil {
 		return content{}, err
 	}
-	d.Lede = overviewLede{len(endpoints), d.Facts.Fresh, o, troubles, d.Facts.States, o.Firing(v.caller)}
+	d.Lede = overviewLede{len(endpoints), d.Facts.Fresh, o, troubles, d.Facts.States, o.Firing(v.caller), o.FailingRules(v.caller)}
 	lines, at, err := v.newest(shownChanges)
 	if err != nil {
 		return content{}, err
@@ -107,6 +107,7 @@ type overviewLede struct {
 	Troubles troubles
 	States   tallied
 	Firing   int // alerts that the visitor may see
+	Failing  int // rules of these that cannot be evaluated
 }
 
 // troubles returns the endpoints that do not run normally.
