@@ -228,7 +228,9 @@ func (c *call) query() (registry.Query, error) {
 }
 
 // exclusive acquires one of the few places for expensive operations.
-func (c *call) exclusive(places *registry.Places) (leave func(), err error) { return enter(places, c.name()) }
+func (c *call) exclusive(places *registry.Places) (leave func(), err error) {
+	return enter(places, c.name())
+}
 
 // enter acquires one of a few places for a caller.
 func enter(places *registry.Places, caller string) (leave func(), err error) {
