@@ -392,8 +392,11 @@ func (f *Follower) look(e registry.Endpoint, place feed.Place, touched map[strin
 		told := news.Touched[q.ID]
 		known := told.Feed == f.Definition.Name
 		patterns, why := sparql.Patterns(q.Text)
-		if why != "" { // it is never touched, so nothing is proved about it
+		if why != "" && !f.sent { // it is never touched, so nothing is proved about it
 			continue
+		}
+		if why != "" { // whatever is sent may concern it
+			patterns = []sparql.Pattern{{}}
 		}
 		if !s.queries.Has(q.ID) || !known {
 			s.queries.Put(q.ID, patterns)

@@ -142,6 +142,29 @@ func TestOneNoteForAll(t *testing.T) {
 	}
 }
 
+// A message that is sent concerns a query of which no pattern can be told, also after a restart.
+func TestSentToAQueryWithoutPatterns(t *testing.T) {
+	ledger := &schedulertest.Memory{}
+	if err := ledger.Register(registry.Query{ID: "q", Endpoint: "city", Form: diff.Describe, Text: "DESCRIBE <http://x/a>",
+		Holders: []registry.Holder{{Caller: "me"}}}); err != nil {
+		t.Fatal(err)
+	}
+	f := follow.New(follow.Config{Definition: feed.Definition{Name: "sent", Kind: feed.Deltas}, Ledger: ledger, Clock: sleeper{},
+		Endpoints: func() []registry.Endpoint { return []registry.Endpoint{{Name: "city", Feed: "sent"}} },
+		Heard:     func(string) {}, Logger: slog.New(slog.DiscardHandler)})
+	for i := range 2 {
+		at := time.Now()
+		if err := f.Tell([]feed.Event{{Place: feed.Place{Time: at},
+			Added: []sparql.Pattern{{Subject: "<http://x/a>", Predicate: "<http://x/p>", Object: "_"}}}}); err != nil {
+			t.Fatal(err)
+		}
+		n, err := ledger.Since("city", 0)
+		if got := n.Touched["q"]; err != nil || !got.Open || got.Matched.Time.Before(at) {
+			t.Errorf("message %d: %+v, %v", i, got, err)
+		}
+	}
+}
+
 // A query that is registered shortly before a feed begins again with a gap is proved by an answer that includes the last event.
 func TestRegisteredBeforeAGap(t *testing.T) {
 	ledger := &schedulertest.Memory{}
