@@ -54,6 +54,7 @@ type Follower struct {
 	recorded  time.Time
 	taken     time.Time // when the last batch was
 	fails     int
+	got       bool // a batch came since Follow was called
 	sent      bool // the events come from Tell
 }
 
@@ -71,6 +72,7 @@ func New(c Config) *Follower { return &Follower{Config: c} }
 const (
 	firstWait = time.Second
 	longest   = 5 * time.Minute
+	atOnce    = 10 * time.Second // a connection that ends within this, without a batch, failed
 )
 
 // recordEvery is how often a cursor is recorded if events reach nothing.
@@ -84,13 +86,17 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		var wrong *ledgerError
+		began := f.Clock.Now()
+		f.got = false
 		err := f.Source.Follow(ctx, f.state.Cursor, f.takeBatch)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.As(err, &wrong):
 			return wrong.error
-		case err == nil:
+		case err != nil, !f.got && f.Clock.Now().Sub(began) < atOnce:
+			f.fails++
+		default:
 			f.fails = 0
 		}
 		wait := f.wait(err)
@@ -152,11 +158,7 @@ func (f *Follower) Tell(events []feed.Event) error {
 
 // wait returns how long to wait after Follow has returned.
 func (f *Follower) wait(err error) time.Duration {
-	if err == nil {
-		return firstWait
-	}
-	f.fails++
-	wait := min(firstWait<<min(f.fails-1, 10), longest)
+	wait := min(firstWait<<min(max(f.fails-1, 0), 10), longest)
 	if w := (*feed.Wait)(nil); errors.As(err, &w) {
 		wait = max(wait, w.For)
 	}
@@ -168,7 +170,9 @@ type ledgerError struct{ error }
 
 // takeBatch records what follows from a batch.
 func (f *Follower) takeBatch(b feed.Batch) error {
-	f.fails = 0
+	if f.got = true; !b.More { // else it may fail before its end each time
+		f.fails = 0
+	}
 	was, at := f.state, f.Clock.Now()
 	now := at.UTC()
 	// Once the clock is set forward, what was heard shortly before seems to be older than it is. Take notices one that is set back.

@@ -2,6 +2,7 @@ package follow_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -246,5 +247,57 @@ func TestLateBatchOfAnotherFeed(t *testing.T) {
 	})
 	if err := f.Run(ctx); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A recorded is a clock that notes how long it is waited for, and does not wait.
+type recorded struct {
+	set
+	waits *[]time.Duration
+	end   func()
+}
+
+func (c recorded) Sleep(_ context.Context, until time.Time) error {
+	if *c.waits = append(*c.waits, until.Sub(c.Now()).Round(time.Second)); len(*c.waits) == 12 {
+		c.end()
+	}
+	return nil
+}
+
+// A feed that never comes to its end is left alone for longer and longer, also if its server closes each connection at once.
+func TestWaitsGrow(t *testing.T) {
+	clock := set{Machine: new(clocktest.Machine)}
+	batch := func(more bool) func(func(feed.Batch) error) error {
+		return func(take func(feed.Batch) error) error {
+			return take(feed.Batch{Head: feed.Place{Offset: 1}, More: more})
+		}
+	}
+	fail := func(func(feed.Batch) error) error { return errors.New("no") }
+	for name, c := range map[string]struct {
+		source feed.Source
+		last   time.Duration
+	}{
+		"it closes at once":                 {steps{}, 5 * time.Minute},
+		"it fails":                          {steps{fail}, 5 * time.Minute},
+		"it fails after a part":             {steps{batch(true), fail}, 5 * time.Minute},
+		"it fails after its end":            {steps{batch(false), fail}, time.Second},
+		"it closes after a batch":           {steps{batch(false)}, time.Second},
+		"it closes after some of a backlog": {steps{batch(true)}, time.Second},
+		"it closes after a while": {steps{func(func(feed.Batch) error) error {
+			clock.Pass(time.Minute)
+			return nil
+		}}, time.Second},
+	} {
+		var waits []time.Duration
+		ctx, cancel := context.WithCancel(t.Context())
+		f := follow.New(follow.Config{
+			Definition: feed.Definition{Name: "wd", Kind: feed.Wikimedia, URL: "http://x/"}, Source: c.source, Ledger: &schedulertest.Memory{},
+			Clock: recorded{clock, &waits, cancel}, Endpoints: func() []registry.Endpoint { return nil },
+			Heard: func(string) {}, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err := f.Run(ctx); err != nil || len(waits) != 12 || waits[0] != time.Second || waits[11] != c.last {
+			t.Errorf("%s: %v, %v", name, waits, err)
+		}
+		cancel()
 	}
 }
