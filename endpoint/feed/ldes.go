@@ -36,6 +36,8 @@ type ldes struct {
 	url    string
 	lost   time.Time // since when a page is missing
 	now    func() time.Time
+	begun  *walk  // that failed
+	told   string // the cursor that was handed over last; pages that begun has read since tell nothing
 }
 
 const (
@@ -124,11 +126,15 @@ type page struct {
 
 func (l *ldes) Follow(ctx context.Context, cursor string, take func(feed.Batch) error) error {
 	w := &walk{ldes: l, take: take, ldesCursor: ldesCursor{Pages: map[string]*page{l.url: {}}, First: cursor == ""}}
-	if cursor != "" {
+	switch was := l.begun; {
+	case was != nil && l.told == cursor:
+		w.ldesCursor = was.ldesCursor
+	case cursor != "":
 		if err := json.Unmarshal([]byte(cursor), &w.ldesCursor); err != nil || w.Pages == nil {
 			return fmt.Errorf("the cursor %.100q cannot be read", cursor)
 		}
 	}
+	l.begun, l.told = nil, cursor
 	w.things, w.parts = w.Things.set(), w.Parts.set()
 	for range rand.IntN(len(w.Pages) + 1) { // which one comes next is not stored
 		w.next = w.nextImmutable()
@@ -136,6 +142,9 @@ func (l *ldes) Follow(ctx context.Context, cursor string, take func(feed.Batch) 
 	w.next = cmp.Or(w.next, w.nextImmutable())
 	for {
 		if err := w.all(ctx); err != nil {
+			if !w.refused && len(w.batch.Events) == 0 && w.batch.Gap == "" { // all that was read is told
+				l.begun = w
+			}
 			return err
 		}
 		every := l.Interval()
@@ -161,6 +170,7 @@ type walk struct {
 
 	batch   feed.Batch // of the pages that were read, because each delivery has the whole cursor
 	triples int
+	refused bool // by take
 }
 
 // all reads every page that may have changed, and the pages that these link.
@@ -304,7 +314,10 @@ func (w *walk) hand(b feed.Batch) error {
 		return err
 	}
 	b.Cursor = string(text)
-	return w.take(b)
+	w.told = b.Cursor
+	err = w.take(b)
+	w.refused = err != nil
+	return err
 }
 
 // page reads a page if it has changed.

@@ -1,12 +1,15 @@
 package feed_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/endpoint/feed"
 	"github.com/freshet/freshet/registry"
 	. "github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/registry/sparql"
@@ -208,4 +211,67 @@ func TestMemberChangedInPlace(t *testing.T) {
 			t.Errorf("%s: unchanged: %d events, %v", name, len(b.Events), err)
 		}
 	}
+}
+
+// A walk that fails goes on where it was: what was read before is not asked for whole again.
+func TestFailingWalkGoesOn(t *testing.T) {
+	const last = 9
+	fails, whole := true, map[string]int{}
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		n := 0
+		fmt.Sscanf(r.URL.Path, "/%d", &n)
+		if n == last && fails {
+			http.Error(w, "no", http.StatusInternalServerError)
+			return
+		}
+		etag := fmt.Sprintf(`"%d"`, n)
+		if r.Header.Get("If-None-Match") == etag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		whole[r.URL.Path]++
+		w.Header().Set("ETag", etag)
+		w.Header().Set("Content-Type", "text/turtle")
+		fmt.Fprintf(w, aStream+"<> tree:relation [ tree:node </%d> ] .", n, n, min(n+1, last))
+	})
+	d := Definition{Kind: LDES, URL: s.URL + "/1", Every: registry.Duration(time.Millisecond)}
+	for _, since := range []time.Time{{}, begin} {
+		d.Since = since
+		fails, whole = true, map[string]int{}
+		source, err := feed.Open(d, feed.Options{Pause: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, events := Batch{}, 0
+		for n := range 4 {
+			fails = n < 3
+			b, err = follows(t, taker{source, func(b Batch) error {
+				if events += len(b.Events); len(b.Events) == 0 {
+					return errors.New("end")
+				}
+				return nil
+			}}, b.Cursor)
+			if err == nil {
+				t.Fatal("no error")
+			}
+		}
+		for at, n := range whole {
+			if n != 1 {
+				t.Errorf("since %v: %s was sent whole %d times", since, at, n)
+			}
+		}
+		if want := map[bool]int{true: last}[!since.IsZero()]; events != want || len(whole) != last {
+			t.Errorf("since %v: %d pages, %d events, want %d", since, len(whole), events, want)
+		}
+	}
+}
+
+// A taker is a source whose batches a function takes, too.
+type taker struct {
+	Source
+	also func(Batch) error
+}
+
+func (s taker) Follow(ctx context.Context, cursor string, take func(Batch) error) error {
+	return s.Source.Follow(ctx, cursor, func(b Batch) error { return errors.Join(take(b), s.also(b)) })
 }
