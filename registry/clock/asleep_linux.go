@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asleep returns how long the machine has been suspended since it was started.
-func asleep() time.Duration {
+// Asleep returns how long the machine has been suspended since it was started, and whether the system reports that.
+func Asleep() (asleep time.Duration, known bool) {
 	var since, awake unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &since) != nil || unix.ClockGettime(unix.CLOCK_MONOTONIC, &awake) != nil {
-		return 0
+		return 0, false
 	}
-	return time.Duration(since.Nano() - awake.Nano())
+	return time.Duration(since.Nano() - awake.Nano()), true
 }

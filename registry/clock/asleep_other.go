@@ -4,5 +4,5 @@ package clock
 
 import "time"
 
-// asleep returns 0: this system does not report how long it has been suspended.
-func asleep() time.Duration { return 0 }
+// Asleep reports that this system does not say how long it has been suspended.
+func Asleep() (asleep time.Duration, known bool) { return 0, false }

@@ -35,7 +35,13 @@ type Clock struct {
 
 // New returns a clock that reads the machine's by read, which is time.Now unless a test moves it.
 func New(read func() time.Time, patience time.Duration, log *slog.Logger) *Clock {
-	return &Clock{Machine: read, asleep: asleep, patience: patience, log: log, last: read(), slept: asleep()}
+	c := &Clock{Machine: read, patience: patience, log: log, last: read()}
+	c.asleep = func() time.Duration {
+		d, _ := Asleep()
+		return d
+	}
+	c.slept = c.asleep()
+	return c
 }
 
 // Now returns the time.

@@ -14,7 +14,8 @@
 // lease after it has seen no heartbeat of its owner for the whole TTL. It saw the last one after the
 // owner had sent it, so the owner has stopped by then. Each node measures by its own monotonic clock,
 // and no two clocks are compared. As that clock does not advance while a machine is suspended, the
-// owner also stops when so much time has passed by the wall clock.
+// owner adds the time of the suspension. Where the system does not report that, the owner also stops
+// when so much time has passed by the wall clock.
 //
 // The last requests of an owner that is gone may still run at an endpoint. The next owner waits
 // until they have timed out (Config.Linger). If the timeout of the endpoint was made shorter
@@ -76,6 +77,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Now reads the clock of the machine, which may be set at any time.
 	Now func() time.Time
+	// Asleep returns how long the machine has been suspended since it was started, and whether the system reports that.
+	Asleep func() (asleep time.Duration, known bool)
 }
 
 // A Hold is a lease that this node has.
@@ -138,19 +141,27 @@ func New(c Config) *Keeper {
 	return k
 }
 
-// A timestamp is a time by the monotonic clock and by the wall clock.
-type timestamp struct{ at, wall time.Time }
+// A timestamp is a time by the monotonic clock, with how long the machine had been suspended by then. Where the system does not
+// report that, it is the time by the wall clock, too.
+type timestamp struct {
+	at, wall time.Time
+	asleep   time.Duration
+}
 
 func (k *Keeper) now() *timestamp {
 	at := k.conf.Now()
-	return &timestamp{at, at.Round(0)}
+	asleep, known := k.conf.Asleep()
+	if known {
+		return &timestamp{at: at, asleep: asleep}
+	}
+	return &timestamp{at: at, wall: at.Round(0)}
 }
 
 // age returns the time since a timestamp. The monotonic clock does not advance while the machine is
-// suspended, so the larger of the two times counts.
+// suspended. If only the wall clock shows that, the larger of the two times counts.
 func (k *Keeper) age(t *timestamp) time.Duration {
 	now := k.now()
-	return max(now.at.Sub(t.at), now.wall.Sub(t.wall))
+	return max(now.at.Sub(t.at)+now.asleep-t.asleep, now.wall.Sub(t.wall))
 }
 
 // Valid reports whether this node may work under its leases now.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock/clocktest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/store/journal"
@@ -27,6 +28,9 @@ const (
 	ttl     = 10 * time.Second
 	timeout = 4 * time.Second // of a request
 )
+
+// awake is the sleep of a machine whose system does not report it.
+func awake() (time.Duration, bool) { return 0, false }
 
 // A network lets nodes reach their journal, or not, and apply what they read, or not.
 type network struct {
@@ -201,7 +205,7 @@ func (w *town) startIn(dir, name string, gateway bool) {
 	r.db = db
 	r.files.Store(new(" "))
 	r.Keeper = New(Config{
-		Now:    time.Now,
+		Now: time.Now, Asleep: awake,
 		Leases: db.Leases, Node: registry.Node{Name: name, Gateway: gateway, TTL: int64(w.ttl)},
 		Keys: func() ([]string, error) { return w.all(db) },
 		Linger: func(key string) time.Duration {
@@ -476,21 +480,33 @@ func TestEditedEndpoint(t *testing.T) {
 }
 
 // A node whose machine was suspended does not trust leases that have run out meanwhile, although
-// its monotonic clock has not advanced.
+// its monotonic clock has not advanced. Where the system reports suspensions, a clock that is set ends nothing.
 func TestSuspendedMachine(t *testing.T) {
-	k := New(Config{Node: registry.Node{Name: "a", TTL: int64(time.Hour)}, Now: time.Now})
-	sent := k.now()
-	k.heartbeat.Store(sent)
-	if !k.Valid() {
-		t.Error("a heartbeat does not count")
-	}
-	for _, step := range []time.Duration{-time.Hour, 30 * time.Minute} { // of the wall clock
-		if k.heartbeat.Store(&timestamp{sent.at, sent.wall.Add(-step)}); !k.Valid() {
-			t.Errorf("a step of %v ends the lease", step)
+	for name, x := range map[string]struct {
+		known       bool
+		set, asleep time.Duration
+		valid       bool
+	}{
+		"nothing":                {true, 0, 0, true},
+		"set back":               {true, -time.Hour, 0, true},
+		"set forward":            {true, time.Hour, 0, true},
+		"a short sleep":          {true, 30 * time.Minute, 30 * time.Minute, true},
+		"a long sleep":           {true, 40 * time.Minute, 40 * time.Minute, false},
+		"with a clock as it was": {true, 0, 40 * time.Minute, false},
+		"unknown":                {false, 0, 0, true},
+		"unknown, set back":      {false, -time.Hour, 0, true},
+		"unknown and short":      {false, 30 * time.Minute, 0, true},
+		"unknown and long":       {false, 40 * time.Minute, 0, false},
+	} {
+		var machine clocktest.Machine
+		asleep := time.Minute
+		k := New(Config{Node: registry.Node{Name: "a", TTL: int64(time.Hour)}, Now: machine.Now,
+			Asleep: func() (time.Duration, bool) { return asleep, x.known }})
+		k.heartbeat.Store(k.now())
+		machine.Set(x.set)
+		if asleep += x.asleep; k.Valid() != x.valid {
+			t.Errorf("%s: a lease of an hour counts: %t", name, !x.valid)
 		}
-	}
-	if k.heartbeat.Store(&timestamp{sent.at, sent.wall.Add(-40 * time.Minute)}); k.Valid() {
-		t.Error("a lease of an hour counts 40 minutes after the last heartbeat")
 	}
 }
 
@@ -717,7 +733,7 @@ func TestKeepersUnderFaults(t *testing.T) {
 // A lease is not claimed with heartbeats that were seen after it was decided that its owner is gone.
 func TestHeartbeatWhileClaiming(t *testing.T) {
 	const key, silent = "endpoint/e", 7
-	k := New(Config{Now: time.Now, Node: registry.Node{Name: "a", TTL: int64(ttl)}})
+	k := New(Config{Now: time.Now, Asleep: awake, Node: registry.Node{Name: "a", TTL: int64(ttl)}})
 	k.owners[key] = "a"
 	l := store.Lease{Key: key, Node: "b", Session: "s", Token: 1}
 	seen := func(h lastHeartbeat) {
@@ -767,7 +783,8 @@ func TestHeartbeatAfterPause(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	k := New(Config{Now: time.Now, Leases: db.Leases, Node: registry.Node{Name: "a", TTL: int64(ttl)}, Report: func(*registry.Node) {},
+	k := New(Config{Now: time.Now, Asleep: awake, Leases: db.Leases,
+		Node: registry.Node{Name: "a", TTL: int64(ttl)}, Report: func(*registry.Node) {},
 		Work: func(ctx context.Context, h *Hold) { <-ctx.Done() }, Logger: slog.New(slog.DiscardHandler)})
 	other := registry.Node{Name: "b", Session: "b"}
 	take := func(n registry.Node, c store.Claim) store.Lease {

@@ -28,6 +28,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/notify/alert"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock"
 	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/store"
 	"github.com/freshet/freshet/store/journal"
@@ -297,7 +298,7 @@ func newKeeper(s *Server) *cluster.Keeper {
 		api = s.conf.PublicURL
 	}
 	return cluster.New(cluster.Config{
-		Leases: s.Store.Leases, Logger: s.log, Now: s.clock.Machine,
+		Leases: s.Store.Leases, Logger: s.log, Now: s.clock.Machine, Asleep: clock.Asleep,
 		Keys: func() ([]string, error) { return m.keys(s.fleet.feeds.Load().all) },
 		Report: func(n *registry.Node) {
 			n.Applied, n.Fenced, n.Files = s.Store.Applied(), m.fenced.Load(), *m.files.Load()
