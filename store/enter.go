@@ -125,7 +125,7 @@ func (d *boltFile) renew(tx *bbolt.Tx, from uint64, token, fresh, origin string,
 	empty := m.Get(kEpoch) == nil
 	if !journaled {
 		err := emptied(tx, bNodes, bLeases) // those of a cluster that the file no longer belongs to
-		for _, k := range [][]byte{replica.Applied, replica.State, kPurges, kOrigin, kTokens} {
+		for _, k := range [][]byte{replica.Applied, replica.State, replica.Diverged, kPurges, kOrigin, kTokens} {
 			err = errors.Join(err, m.Delete(k))
 		}
 		if err != nil {

@@ -96,6 +96,19 @@ func TestDivergedReplica(t *testing.T) {
 	}
 }
 
+// A node that differed may go on as one server, and begin another cluster later.
+func TestDivergedServer(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, Options{Journal: openJournal(t, memory.New("one"))})
+	put(t, d, "q_a", "city")
+	if err := d.update(func(tx *bbolt.Tx) error { return tx.Bucket(bMeta).Put(replica.Diverged, []byte{1}) }); err != nil {
+		t.Fatal(err)
+	}
+	d = reopen(t, d, dir, Options{})
+	d = reopen(t, d, dir, Options{Journal: openJournal(t, memory.New("two"))})
+	step(t, d, "city", "q_a", 1, "x")
+}
+
 // expectReports waits until the reports that stores owe are in the journal. A store that compares while
 // only the damaged one has reported cannot tell which of both is damaged.
 func expectReports(t *testing.T, log *memory.Log, stores []*DB) {

@@ -22,7 +22,8 @@ const stateVersion = 1
 // ErrDiverged is wrapped by the error of a replica that must be rebuilt.
 var ErrDiverged = errors.New("the state of this node is not that of the others, " +
 	"though it has applied the same commands: its file is damaged, or its program differs. " +
-	"Keep the file for an examination, and rebuild this node from a member (freshet cluster rebuild)")
+	"Keep the file for an examination, and rebuild this node from a member (freshet cluster rebuild). " +
+	"If no member goes on, choose one file by freshet store check, and go back to one server on it")
 
 // A stateHash is the hash after the last entry, and the one after the last entry at which nodes
 // compare.
