@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/store/replica"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -27,6 +28,9 @@ const temporaryPattern = File + ".copy-*"
 // slow receiver therefore never holds a transaction open. A store opened from the copy
 // gets a new epoch, since its age is unknown.
 func (d *DB) Backup(w io.Writer) (n int64, err error) {
+	if err := d.backupFits(); err != nil {
+		return 0, fmt.Errorf("backup of %s: %w", d.path, err)
+	}
 	f, err := os.CreateTemp(filepath.Dir(d.path), temporaryPattern)
 	if err == nil {
 		defer os.Remove(f.Name())
@@ -49,6 +53,18 @@ func (d *DB) Backup(w io.Writer) (n int64, err error) {
 		return n, fmt.Errorf("backup of %s: %w", d.path, err)
 	}
 	return n, nil
+}
+
+// backupFits refuses a backup whose copy would take the reserve of the disk, because a full disk stops the server.
+func (d *DB) backupFits() error {
+	size, _, err := d.Size()
+	free, reserve, known := d.disk.left()
+	if err != nil || !known || size <= free-reserve {
+		return err
+	}
+	return registry.StorageFull(fmt.Sprintf("a backup of the store first needs %d MiB of the server's disk. %d MiB are free there, and "+
+		"limits.reserve keeps %d MiB of them. Make room, or stop the server and copy the store to another disk by freshet store compact FILE",
+		size>>20, free>>20, reserve>>20))
 }
 
 func markCopy(path string) error { return setMeta(path, kCopy, []byte{1}) }

@@ -326,6 +326,33 @@ func TestReserve(t *testing.T) {
 	}
 }
 
+// A backup is refused if its copy would take the reserve.
+func TestBackupThatDoesNotFit(t *testing.T) {
+	const reserve = 1 << 20
+	d := open(t, t.TempDir(), Options{Reserve: reserve})
+	if err := registerChild(d); err != nil {
+		t.Fatal(err)
+	}
+	size, _, err := d.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := size + reserve - 1
+	d.disk.free = func(string) (int64, int64, error) { return free, 1 << 40, nil }
+	var b bytes.Buffer
+	if n, err := d.Backup(&b); n != 0 || b.Len() > 0 || !storageFull(err) {
+		t.Errorf("a backup without room: %d bytes, %v", n, err)
+	}
+	free++
+	if n, err := d.Backup(&b); n < size || err != nil {
+		t.Errorf("a backup that fits: %d bytes, %v", n, err)
+	}
+	d.disk.free = func(string) (int64, int64, error) { return 0, 0, errors.ErrUnsupported }
+	if _, err := d.Backup(&b); err != nil {
+		t.Errorf("a backup where the room is unknown: %v", err)
+	}
+}
+
 func storageFull(err error) bool {
 	var p *registry.Problem
 	return errors.As(err, &p) && p.Kind == registry.KindStorageFull

@@ -215,7 +215,7 @@ var problemKinds = map[registry.Kind]kindAnswer{
 		"node asks the endpoint now, because another one takes it over.",
 		"Try again when Retry-After says."},
 	registry.KindStorageFull: {507, "The disk that holds the store is full, or less than limits.reserve of it is free, so new " +
-		"registrations are refused. Reading and following still work.",
+		"registrations are refused, or a backup has no room for its copy. Reading and following still work.",
 		"Make room on the disk; the server then resumes by itself."},
 	registry.KindNotReady: {503, "The server is stopping, or it is starting and endpoints have not read their queries yet.",
 		"Try again when Retry-After says."},
