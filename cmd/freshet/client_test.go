@@ -128,7 +128,10 @@ func TestInterrupted(t *testing.T) {
 	for line, want := range map[string]int{
 		"query list": cli.ExitFailure, "query add -": cli.ExitFailure, "endpoint tick city": cli.ExitFailure, "backup " + dir +
 			"/b.db": cli.ExitFailure,
-		"hint city": cli.ExitFailure, "watch x": cli.ExitOK,
+		"hint city": cli.ExitFailure, "watch x": cli.ExitOK, "watch-entity http://x/e --follow": cli.ExitOK,
+		"watch-entity http://x/e --follow=false": cli.ExitFailure,
+		"hint city --changesets " + s.URL:        cli.ExitOK, "hint city --once --changesets " + s.URL: cli.ExitFailure,
+		"hint city --once=false --changesets " + s.URL: cli.ExitOK,
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {

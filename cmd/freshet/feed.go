@@ -3,6 +3,7 @@ package main
 // This file holds `freshet feed`, which shows change feeds and reads them.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -217,14 +218,16 @@ func readFeed(follow bool) func(a *remote, c *cobra.Command, args []string) erro
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			r.Error = err.Error()
 		}
+		interrupted := c.Context().Err()
 		if follow {
-			return err
+			return cmp.Or(interrupted, err)
 		}
 		if a.asJSON {
 			err = cli.PrintJSON(a.w.Stdout, r)
 		} else {
 			_, err = fmt.Fprintln(a.w.Stdout, r)
 		}
+		err = cmp.Or(err, interrupted)
 		if err == nil && r.Error != "" {
 			err = cli.WithCode(cli.ExitFailure, errors.New("the feed cannot be read"))
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -63,6 +64,34 @@ func TestFeedCommands(t *testing.T) {
 			if code != x.code || !strings.Contains(out+stderr, want) {
 				t.Errorf("%s: exit code %d, %s%s, want %q", x.args, code, out, stderr, want)
 			}
+		}
+	}
+}
+
+// A feed is followed until an interrupt. A check that is interrupted says what it has read, and fails.
+func TestFeedsAreReadUntilAnInterrupt(t *testing.T) {
+	asked := make(chan struct{}, 100)
+	log := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer log.Close()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		json.NewEncoder(w).Encode(feed.Status{Definition: feed.Definition{Name: "log", Kind: feed.RDFPatch, URL: log.URL}})
+	}))
+	defer api.Close()
+	for line, want := range map[string]int{"feed follow log": cli.ExitOK, "feed check log --for 1h": cli.ExitFailure} {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-asked
+			cancel()
+		}()
+		var out, said strings.Builder
+		code := runLine(ctx, append(strings.Fields(line), "--server", api.URL), &cli.Env{Stdin: strings.NewReader(""), Stdout: &out,
+			Stderr: &said, Getenv: func(string) string { return "" }})
+		if code != want || (want == cli.ExitFailure) != strings.Contains(said.String(), "before it was finished") ||
+			(want == cli.ExitFailure) != strings.Contains(out.String(), "0 events") {
+			t.Errorf("%s, interrupted: exit code %d, want %d; prints %q, says %q", line, code, want, out.String(), said.String())
 		}
 	}
 }

@@ -89,10 +89,7 @@ func watchOf(kind watch.Kind) func(*remote, *cobra.Command, []string, map[string
 // registerWatch registers a watch, and follows or only previews it if the flag is given.
 func registerWatch(ctx context.Context, a *remote, r sending) error {
 	body, _ := r.body.(map[string]any)
-	_, follow := body["follow"]
-	_, preview := body["preview"]
-	delete(body, "follow")
-	delete(body, "preview")
+	follow, preview := taken(body, "follow"), taken(body, "preview")
 	if to, _ := body["notify"].([]string); len(to) > 0 && (preview || follow) {
 		return cli.UsageErrorf("--notify: it goes with neither --preview nor --follow")
 	}
@@ -103,6 +100,13 @@ func registerWatch(ctx context.Context, a *remote, r sending) error {
 		return a.followWatch(ctx, body)
 	}
 	return namesEndpoint(withReceivers(printWatch, func(v api.Watch) string { return v.ID })(ctx, a, r))
+}
+
+// taken removes the value of a flag from a body, and reports whether it is true.
+func taken(body map[string]any, flag string) bool {
+	value, _ := body[flag].(json.RawMessage)
+	delete(body, flag)
+	return string(value) == "true"
 }
 
 // namesEndpoint adds the flag that names an endpoint to an error that wants one.

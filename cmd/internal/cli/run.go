@@ -92,13 +92,15 @@ func ExitCode(err error) int {
 
 // goesOn reports whether a command runs until it is interrupted.
 func goesOn(c *cobra.Command) bool {
+	given := func(flag string) string { return c.Flag(flag).Value.String() }
 	switch c.CommandPath() {
-	case "freshet serve", "freshet demo", "freshet sparql", "freshet watch", "freshet follow", "freshet profile watch":
+	case "freshet serve", "freshet demo", "freshet sparql", "freshet watch", "freshet follow", "freshet profile watch",
+		"freshet feed follow":
 		return true
 	case "freshet watch-entity", "freshet watch-class", "freshet watch-category":
-		return c.Flags().Changed("follow")
+		return given("follow") == "true"
 	case "freshet hint":
-		return c.Flags().Changed("changesets")
+		return given("changesets") != "" && given("once") != "true"
 	}
 	return false
 }
