@@ -35,12 +35,15 @@ func serve(a *remote, c *cobra.Command, s *config.Flags) error {
 		return err
 	}
 	log := conf.Log.Logger(w)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // now, because a node may wait for its journal
+	defer signal.Stop(hangups)
 	srv, err := server.New(ctx, conf, log)
 	if err != nil {
 		return err
 	}
 	defer srv.Close()
-	stop := onHangup(func() { reload(w, s, srv, log) })
+	stop := onHangup(hangups, func() { reload(w, s, srv, log) })
 	defer stop()
 	fmt.Fprintf(w.Stderr, "Freshet %s serving at %s\n", cli.Version(), srv.URL())
 	if a.asJSON {
@@ -72,11 +75,9 @@ func reload(w *cli.Env, s *config.Flags, srv *server.Server, log *slog.Logger) {
 	log.Info("the configuration is reloaded")
 }
 
-// onHangup calls do for each SIGHUP until the returned function is called.
-func onHangup(do func()) (stop func()) {
-	c := make(chan os.Signal, 1)
+// onHangup calls do for each signal of a channel until the returned function is called.
+func onHangup(c chan os.Signal, do func()) (stop func()) {
 	done := make(chan struct{})
-	signal.Notify(c, syscall.SIGHUP)
 	go func() {
 		defer close(done)
 		for range c {
