@@ -20,9 +20,9 @@ import (
 var configTable = row{use: "config", short: "Check and print the configuration", local: "print one JSON object",
 	long: `Values come from the file that --config or FRESHET_CONFIG names, from FRESHET_…
 variables and from flags. Flags override variables, and variables override the
-file. Every value except the lists of endpoints and tokens has a variable named
-after its key, such as FRESHET_LIMITS_BODY for limits.body; the members of lists
-are separated by commas. A setting of an endpoint that was edited on the running
+file. Every value except the lists of endpoints, feeds and tokens, cluster.peers and
+cluster.api has a variable named after its key, such as FRESHET_LIMITS_BODY for
+limits.body; the members of lists are separated by commas. A setting of an endpoint that was edited on the running
 server stays in force until its value in the file changes.`,
 	example: "freshet config check --config freshet.yaml\nfreshet config print",
 	rows: []row{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
+	"github.com/freshet/freshet/cmd/internal/config"
 	"github.com/freshet/freshet/web/api"
 )
 
@@ -76,6 +77,39 @@ func TestUnknownVariablesAreNamed(t *testing.T) {
 	}
 	if want := "freshet: the variable FRESHET_LISTN has no effect, did you mean FRESHET_LISTEN?\n"; stderr.String() != want {
 		t.Errorf("it says %q, want %q", stderr.String(), want)
+	}
+}
+
+// Each setting of the server has a variable, except those that the help and the reference name.
+func TestVariablesOfSettings(t *testing.T) {
+	var stderr strings.Builder
+	var environ []string
+	for _, d := range serverSettings {
+		environ = append(environ, config.Variable(d.key)+"=x")
+	}
+	w := &cli.Env{Stdin: strings.NewReader(""), Stdout: &strings.Builder{}, Stderr: &stderr,
+		Getenv: func(string) string { return "" }, Environ: func() []string { return environ }}
+	if code := runLine(t.Context(), []string{"config", "print"}, w); code != cli.ExitOK {
+		t.Errorf("exit code %d", code)
+	}
+	reference, err := os.ReadFile("../../web/docs/reference-configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("dist/freshet.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(stderr.String()), "\n") {
+		line, _, _ = strings.Cut(line, ", did you mean")
+		name := strings.TrimSuffix(strings.TrimPrefix(line, "freshet: the variable FRESHET_"), " has no effect")
+		key := strings.ToLower(strings.Replace(name, "_", ".", 1))
+		for place, text := range map[string]string{"the help": configTable.long, "the reference": string(reference),
+			"the example": string(example)} {
+			if head, _, _ := strings.Cut(text, "FRESHET_LIMITS_BODY"); !strings.Contains(head, key) {
+				t.Errorf("%s says that %s has a variable", place, key)
+			}
+		}
 	}
 }
 

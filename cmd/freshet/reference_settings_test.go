@@ -266,7 +266,8 @@ func TestHelpOnSettings(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Configuration\n\nSettings of the server, in a YAML file that `--config` or `FRESHET_CONFIG` names. Each " +
 		"setting of the first table\n" +
-		"except the lists of tokens, endpoints and feeds has a variable named after its key: `" + config.Variable("limits.body") +
+		"except the lists of tokens, endpoints and feeds, `cluster.peers` and `cluster.api` has a variable named after its key: `" +
+		config.Variable("limits.body") +
 		"` for `limits.body`. Flags\n" +
 		"override variables, and variables override the file. `freshet config check` checks a file, and `freshet config print` shows each\n" +
 		"value and its source. A test makes this page from the code, and tries the ends of the ranges.\n\n" +
