@@ -53,6 +53,14 @@ pattern that names no IRI.`,
 func hint(a *remote, c *cobra.Command, args []string) error {
 	source, every := textOf(c, "changesets"), durationOf(c, "every")
 	if source == "" {
+		for _, name := range []string{"from", "state", "every", "once"} {
+			if c.Flag(name).Changed {
+				return cli.UsageErrorf("--%s: give it with --changesets", name)
+			}
+		}
+		if c.Flag("changesets").Changed {
+			return cli.UsageErrorf("--changesets: name a directory or a URL")
+		}
 		return a.sendTouched(c.Context(), args[0], listOf(c, "touched"))
 	}
 	if every < time.Second {
