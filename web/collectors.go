@@ -134,12 +134,6 @@ func (s *server) collectEndpoints(put func(metric, float64, ...string)) error {
 			put(statesDesc, float64(st.States[x]), e.Name, string(x))
 		}
 		put(debtDesc, st.Debt, e.Name)
-		for _, h := range registry.HealthStates() {
-			put(healthDesc, oneIf(st.Health.State == h), e.Name, h)
-		}
-		if gap := scheduler.Gap(e); gap > 0 && e.Pause == nil {
-			put(intervalDesc, gap.Seconds(), e.Name)
-		}
 		at := st.Last.Finished
 		if at.IsZero() { // the process that began it was killed
 			at = st.Last.Started
@@ -147,13 +141,26 @@ func (s *server) collectEndpoints(put func(metric, float64, ...string)) error {
 		if !at.IsZero() {
 			put(lastSlotDesc, float64(at.UnixMilli())/1000, e.Name)
 		}
-		if !st.Oldest.IsZero() && e.Pause == nil {
-			put(oldestDesc, max(0, now.Sub(st.Oldest).Seconds()), e.Name)
+		if e.Pause == nil {
+			collectHealth(&e, &st, now, put)
 		}
-		put(nextTryDesc, max(0, st.NextTry.Sub(now).Seconds()), e.Name)
 		s.collectAsks(e.Name, put)
 	}
 	return err
+}
+
+// collectHealth reports how an endpoint is that is not paused.
+func collectHealth(e *registry.Endpoint, st *scheduler.LoopState, now time.Time, put func(metric, float64, ...string)) {
+	for _, h := range registry.HealthStates() {
+		put(healthDesc, oneIf(st.Health.State == h), e.Name, h)
+	}
+	if gap := scheduler.Gap(*e); gap > 0 {
+		put(intervalDesc, gap.Seconds(), e.Name)
+	}
+	if !st.Oldest.IsZero() {
+		put(oldestDesc, max(0, now.Sub(st.Oldest).Seconds()), e.Name)
+	}
+	put(nextTryDesc, max(0, st.NextTry.Sub(now).Seconds()), e.Name)
 }
 
 // collectAsks counts the requests to an endpoint by kind.

@@ -50,8 +50,9 @@ func TestMetrics(t *testing.T) {
 	}
 	w.post("/v1/endpoints/city/pause", "").status(200)
 	if paused := string(w.get("/metrics").status(200).body); strings.Contains(paused, "\nfreshet_oldest_result_age_seconds{") ||
-		strings.Contains(paused, "\nfreshet_endpoint_slot_interval_seconds{") {
-		t.Error("a paused endpoint has an age or an interval")
+		strings.Contains(paused, "\nfreshet_endpoint_slot_interval_seconds{") || strings.Contains(paused, "\nfreshet_endpoint_health{") ||
+		strings.Contains(paused, "\nfreshet_endpoint_next_try_seconds{") || !strings.Contains(paused, "\nfreshet_queries{") {
+		t.Error("a paused endpoint has an age, an interval or a health, or no queries")
 	}
 	if strings.Contains(s, "moon") || strings.Contains(s, "BREW") || strings.Contains(s, "nowhere") {
 		t.Error("labels of what is gone, or of what a client chose")
