@@ -99,6 +99,7 @@ type Subscription struct {
 	RateCursor Position       `json:"round,omitzero"`    // without Query: the position up to which the rate lets changes through
 
 	Failures     int        `json:"failures,omitempty"` // consecutive
+	Attempts     int        `json:"attempts,omitempty"` // that failed, of the message that is being delivered
 	Refusals     int        `json:"refusals,omitempty"` // of the message that is being delivered
 	FailingSince *time.Time `json:"failing_since,omitempty"`
 	LastError    string     `json:"last_error,omitempty"`

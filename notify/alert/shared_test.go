@@ -64,7 +64,7 @@ func TestSameAddressOfTwoTokens(t *testing.T) {
 	to := r.rule(b.ID).Receivers[0]
 	s, err := r.deliver.Subscription(to.ID)
 	if err != nil || to.Waiting() != 0 || len(s.Dead) != 9 || s.Dead[0].Error != "the callback answered 401" ||
-		s.Dead[0].Attempts != 2 || took.Load() != 9 || refused.Load() != 18 {
+		slices.ContainsFunc(s.Dead, func(d registry.DeadLetter) bool { return d.Attempts != 2 }) || took.Load() != 9 || refused.Load() != 18 {
 		t.Errorf("%d taken, %d refused: %+v %+v %v", took.Load(), refused.Load(), to, s.Dead, err)
 	}
 	if _, err := r.deliver.DropLetter(to.ID, s.Dead[0].ID); err != nil || r.stored() != 8 {

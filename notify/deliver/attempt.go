@@ -167,6 +167,9 @@ func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subsc
 				return errLate
 			}
 			r.Verdict, r.Expired = e.opts.Schedule.judge(s, c, r), r.At.Add(-e.opts.Schedule.Patience)
+			if r.Attempts = s.Attempts; r.Verdict == GiveUp {
+				s.Attempts = 0
+			}
 		}
 		if c.Done != nil {
 			c.Done(s, r)

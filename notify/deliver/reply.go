@@ -27,6 +27,7 @@ type Reply struct {
 	Wait     time.Duration // how long the receiver wants no call, zero if it did not say
 	Alone    bool          // the failure is about this receiver, so others at its host say nothing about it
 	Settled  int           // of a call with several messages: how many of them the receiver has
+	Attempts int           // failed attempts so far to deliver the message, of a call that the engine judges
 	Verdict  Verdict       // zero if the engine does not judge the call
 	Expired  time.Time     // messages that were made until then have waited for as long as the schedule allows
 }
@@ -119,6 +120,9 @@ func (p *Schedule) judge(s *registry.Subscription, c *Call, r Reply) Verdict {
 	} else {
 		failed(s, r, cmp.Or(min(r.Wait, mostWait), p.Pauses[min(max(s.Failures, 0), len(p.Pauses)-1)])) // a damaged store may have fewer than 0
 	}
+	if !c.Asks {
+		s.Attempts++
+	}
 	since := *s.FailingSince
 	if c.Since.After(since) && !c.Since.After(r.At) { // else the clock was set back
 		since = c.Since
@@ -140,7 +144,7 @@ func (p *Schedule) judge(s *registry.Subscription, c *Call, r Reply) Verdict {
 
 // Delivered records an accepted delivery, or an accepted question.
 func Delivered(s *registry.Subscription, r Reply, asks bool) {
-	s.Failures, s.Refusals, s.FailingSince, s.LastError, s.NextTry, s.Asked = 0, 0, nil, "", nil, false
+	s.Failures, s.Attempts, s.Refusals, s.FailingSince, s.LastError, s.NextTry, s.Asked = 0, 0, 0, nil, "", nil, false
 	s.LastAttempt = utc(r.At)
 	if !asks {
 		s.LastDelivery = s.LastAttempt
@@ -154,7 +158,7 @@ const mostDeadLetters = 50
 // Bury sets a message aside after its last reply. Beyond a number of dead letters the oldest is dropped.
 func Bury(s *registry.Subscription, m registry.OutboxMessage, seq uint64, r Reply) {
 	s.GaveUp++
-	s.Dead = append(s.Dead, registry.DeadLetter{OutboxMessage: m, Seq: seq, Attempts: s.Failures, Error: r.Problem(), GivenUp: r.At.UTC()})
+	s.Dead = append(s.Dead, registry.DeadLetter{OutboxMessage: m, Seq: seq, Attempts: r.Attempts, Error: r.Problem(), GivenUp: r.At.UTC()})
 	for len(s.Dead) > mostDeadLetters {
 		if s.Dead[0].Seq > 0 {
 			s.Drop = append(s.Drop, s.Dead[0].Seq)
