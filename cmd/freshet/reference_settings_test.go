@@ -104,7 +104,8 @@ var serverSettings = []described{
 		[]string{"{}"}, nil},
 	{"cluster.journal", "", "`embedded`, `nats://…` or `postgres://…`",
 		"The journal: in the members themselves, on NATS servers, or in PostgreSQL.", []string{"embedded"}, nil},
-	{"cluster.replicas", "copies", "from 1 to 5", "Copies of the journal on external NATS servers.", []string{"1", "5"}, nil},
+	{"cluster.replicas", "copies", "from 1 to 5", "Copies of the journal on external NATS servers: 1 on a server without a cluster.",
+		[]string{"1", "5"}, nil},
 	{"cluster.token_file", "", "file with at least 16 characters", "Secret that the members of the journal share. Required " +
 		"with an embedded one.", []string{`""`}, []string{"none"}},
 	{"cluster.role", "", "`worker` or `gateway`", "A gateway serves clients and owns no endpoint.", []string{"worker", "gateway"}, nil},

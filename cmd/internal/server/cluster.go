@@ -78,7 +78,10 @@ func openMember(ctx context.Context, conf *config.Config, log *slog.Logger, j jo
 	m.warnOfToken()
 	log.Info("waiting for the journal", "cluster", m.conf.Name, "node", m.conf.Node)
 	var embedded atomic.Pointer[nats.Server]
-	defer m.announce(&embedded)()
+	var last atomic.Pointer[error]
+	waits := func(err error) { last.Store(&err) }
+	waits(errors.New("no answer yet"))
+	defer m.announce(&embedded, &last)()
 	switch scheme, _, _ := strings.Cut(m.conf.Journal, "://"); scheme {
 	case config.EmbeddedJournal:
 		s, err := nats.Start(nats.ServerConfig{Cluster: m.conf.Name, Node: m.conf.Node, Listen: m.conf.Listen, Peers: m.conf.Peers,
@@ -94,7 +97,7 @@ func openMember(ctx context.Context, conf *config.Config, log *slog.Logger, j jo
 			return m, err
 		}
 		m.later(nc.Close)
-		return m, m.opened(nats.Open(ctx, nc, nats.Config{Name: m.conf.Name, Replicas: s.Replicas(), Own: s}))
+		return m, m.opened(nats.Open(ctx, nc, nats.Config{Name: m.conf.Name, Replicas: s.Replicas(), Own: s, Waits: waits}))
 	case "nats", "tls":
 		var options []natsio.Option
 		if token != "" {
@@ -103,7 +106,7 @@ func openMember(ctx context.Context, conf *config.Config, log *slog.Logger, j jo
 		if tls != nil {
 			options = append(options, natsio.Secure(tls))
 		}
-		return m, m.opened(nats.Dial(ctx, m.conf.Journal, nats.Config{Name: m.conf.Name, Replicas: m.conf.Replicas}, options...))
+		return m, m.opened(nats.Dial(ctx, m.conf.Journal, nats.Config{Name: m.conf.Name, Replicas: m.conf.Replicas, Waits: waits}, options...))
 	}
 	return m, m.opened(postgres.Open(ctx, postgres.Config{URL: m.conf.Journal, Name: m.conf.Name}))
 }
@@ -112,8 +115,8 @@ func openMember(ctx context.Context, conf *config.Config, log *slog.Logger, j jo
 const announceEvery = 5 * time.Second
 
 // announce reports from time to time that this node waits for the journal, and what to look at,
-// until the returned function is called. embedded is nil as long as there is no server here.
-func (m *member) announce(embedded *atomic.Pointer[nats.Server]) (stop func()) {
+// until the returned function is called. embedded is nil as long as there is no server here. last is why the last attempt was in vain.
+func (m *member) announce(embedded *atomic.Pointer[nats.Server], last *atomic.Pointer[error]) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		t := time.NewTicker(announceEvery)
@@ -127,12 +130,12 @@ func (m *member) announce(embedded *atomic.Pointer[nats.Server]) (stop func()) {
 			waited := time.Since(began).Round(time.Second)
 			if s := embedded.Load(); s != nil {
 				m.log.Warn("waiting for other members", "waited", waited, "connected", s.Members(), "members", len(m.conf.Peers), "peers",
-					m.conf.Members(),
+					m.conf.Members(), "error", *last.Load(),
 					"remedy", "start the other members: a new journal needs all of them, and one that has entries a majority; "+
 						"cluster.peers has the addresses at which they reach each other, and cluster.name and the secret of "+
 						"cluster.token_file are the same on all")
 			} else {
-				m.log.Warn("waiting for the servers of the journal", "waited", waited, "journal", m.conf.Masked().Journal,
+				m.log.Warn("waiting for the servers of the journal", "waited", waited, "journal", m.conf.Masked().Journal, "error", *last.Load(),
 					"remedy", "start a majority of them, with JetStream enabled; cluster.journal has their addresses, and "+
 						"cluster.token_file the token that they expect")
 			}

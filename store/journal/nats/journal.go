@@ -20,6 +20,8 @@ type Config struct {
 	Replicas int           // of a new stream: 3 by default
 	Patience time.Duration // before a journal that looks shortened, or lacks a message, is taken to be so; see defaultPatience
 	Own      *Server       // of this node; nil if the servers run elsewhere
+	// Waits, unless nil, is called with the error of each attempt in vain to open the journal.
+	Waits func(err error)
 }
 
 const (
@@ -145,8 +147,16 @@ func (j *Journal) streamConfig() jetstream.StreamConfig {
 	}
 }
 
-// noPeers is JetStream's code for a stream that has more replicas than servers run.
-const noPeers jetstream.ErrorCode = 10005
+// JetStream's codes for a stream that has more replicas than servers run, and that has several at a server without a cluster.
+const (
+	noPeers   jetstream.ErrorCode = 10005
+	noCluster jetstream.ErrorCode = 10074
+)
+
+func hasCode(err error, code jetstream.ErrorCode) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && api.ErrorCode == code
+}
 
 // create makes the stream, as soon as the servers can, and checks it.
 func (j *Journal) create(ctx context.Context) error {
@@ -169,20 +179,40 @@ func (j *Journal) create(ctx context.Context) error {
 		case j.config.Own == nil && (errors.Is(err, jetstream.ErrJetStreamNotEnabled) ||
 			errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount)):
 			return err
+		case hasCode(err, noCluster):
+			return fmt.Errorf("%w: set cluster.replicas to 1, or run %d servers as a cluster", err, max(j.config.Replicas, 3))
 		}
 		if ctx.Err() == nil {
-			last = err
+			last = j.awaits(err)
 		}
 		select {
 		case <-ctx.Done():
-			if api, ok := errors.AsType[*jetstream.APIError](last); ok && api.ErrorCode == noPeers {
-				return fmt.Errorf("%w (%w): start %d servers, because a journal begins on all that keep it; later a majority of them "+
-					"is enough", ctx.Err(), last, j.config.Replicas)
+			if hasCode(last, noPeers) {
+				return fmt.Errorf("%w (%w)", ctx.Err(), last)
 			}
 			return fmt.Errorf("%w (%w): are a majority of its servers running?", ctx.Err(), last)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// awaits reports why an attempt to open the journal was in vain, and returns that.
+func (j *Journal) awaits(err error) error {
+	switch {
+	case hasCode(err, noPeers):
+		remedy := ""
+		if j.config.Own == nil {
+			remedy = ", or lower cluster.replicas"
+		}
+		err = fmt.Errorf("%w: start %d servers%s, because a journal begins on all that keep it; later a majority of them is enough",
+			err, j.config.Replicas, remedy)
+	case !j.nc.IsConnected() && j.nc.LastError() != nil:
+		err = fmt.Errorf("%w (%w)", j.nc.LastError(), err)
+	}
+	if j.config.Waits != nil {
+		j.config.Waits(err)
+	}
+	return err
 }
 
 func (j *Journal) createOnce(ctx context.Context, js jetstream.JetStream) (*jetstream.StreamInfo, error) {

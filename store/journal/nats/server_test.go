@@ -381,6 +381,37 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
+// TestReplicas asks servers for more copies than they can keep. The error names the setting.
+func TestReplicas(t *testing.T) {
+	for name, x := range map[string]struct{ servers, replicas int }{
+		"a server alone": {1, 3},
+		"a cluster":      {3, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			configs := natstest.Configs(t, "replicas", x.servers)
+			for _, c := range configs {
+				natstest.Start(t, c)
+			}
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			last := errors.New("none")
+			waits := func(err error) {
+				if last = err; strings.Contains(err.Error(), "cluster.replicas") {
+					stop()
+				}
+			}
+			j, err := nats.Dial(ctx, "nats://"+configs[0].Clients, nats.Config{Name: "replicas", Replicas: x.replicas, Waits: waits},
+				client.Token(natstest.Token))
+			if err == nil {
+				defer j.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), "cluster.replicas") || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v, and the last one while it waited was: %v", err, last)
+			}
+		})
+	}
+}
+
 // TestServerConfig checks that errors name the setting.
 func TestServerConfig(t *testing.T) {
 	good := natstest.Configs(t, "config", 3)[0]
