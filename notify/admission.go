@@ -54,11 +54,37 @@ func (s *Server) admit(r *http.Request) (p *Place, ok bool) {
 	}
 	if p.from != "" {
 		if s.addresses[p.from]++; s.addresses[p.from] > s.opts.Limits.OneAddress {
-			p.Refused = "your address has as many connections as limits.address_connections allows: try again later"
+			p.Refused = tooManyHere
 		}
 	}
 	return p, true
 }
+
+// Another counts something else that the client holds as a connection of its address. Refused is why there is no room, "" when
+// there is.
+func (p *Place) Another() (leave func(), refused string) {
+	if p.from == "" {
+		return func() {}, ""
+	}
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.s.addresses[p.from] >= p.s.opts.Limits.OneAddress {
+		return func() {}, tooManyHere
+	}
+	p.s.addresses[p.from]++
+	return p.forget, ""
+}
+
+// forget takes back one from the connections of the address.
+func (p *Place) forget() {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.s.addresses[p.from]--; p.s.addresses[p.from] == 0 {
+		delete(p.s.addresses, p.from)
+	}
+}
+
+const tooManyHere = "your address has as many connections as limits.address_connections allows: try again later"
 
 // Join makes a connection end with the server.
 func (p *Place) Join(c Connection) {
@@ -79,12 +105,10 @@ func (p *Place) Slow() {
 // Leave gives the place back.
 func (p *Place) Leave() {
 	p.count.open.Add(-1)
-	p.s.mu.Lock()
 	if p.from != "" {
-		if p.s.addresses[p.from]--; p.s.addresses[p.from] == 0 {
-			delete(p.s.addresses, p.from)
-		}
+		p.forget()
 	}
+	p.s.mu.Lock()
 	delete(p.s.sessions, p.conn)
 	p.s.mu.Unlock()
 	p.s.connections.Add(-1)

@@ -19,6 +19,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
 	"github.com/freshet/freshet/notify/notifytest"
+	"github.com/freshet/freshet/registry"
 )
 
 // skipPart skips a test that needs a missing part of the machine, unless the part is
@@ -165,6 +166,23 @@ func TestJavaScript(t *testing.T) {
 		time.Sleep(time.Duration(rnd.IntN(30)) * time.Millisecond)
 	}
 	wg.Wait()
+}
+
+// A page without a token follows a public query of a server that has tokens, and is told that it cannot follow others.
+func TestJavaScriptWithoutToken(t *testing.T) {
+	node := needNode(t)
+	r := newRig(t, func(o *notify.Options) { o.Gate = gate{"t": {Name: "r", Role: registry.RoleRead}} })
+	for query, want := range map[string]string{"public": `"type":"snapshot"`, "hidden": `"type":"error"`} {
+		id := r.log.Add(query, diff.Select, false)
+		r.log.Publish(id, query == "public")
+		r.record(id, rows("a"))
+		cmd := exec.CommandContext(t.Context(), node, "driver/follow.js", r.http.URL, query, "ws", "1")
+		cmd.Dir = clientDir
+		out, err := cmd.Output()
+		if (err != nil) != (query == "hidden") || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v, %s", query, err, out)
+		}
+	}
 }
 
 // runDriver compares every line of a driver with the log. It calls begun after the

@@ -59,7 +59,11 @@ func TestCloseCodes(t *testing.T) {
 		{"empty frame", nil, say(`{"type":"init"}`, ``), 4400},
 		{"not initialised", nil, say(`{"type":"ping"}`), 4401},
 		{"malformed before init", nil, say(`nonsense`), 4400},
-		{"no token", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init"}`), 4401},
+		{"no bearer token", func(o *notify.Options) { o.Gate = reader }, func(r *rig, p *peer) {
+			p.conn.Close()
+			*p = *r.dial(http.Header{"Authorization": {"Basic eDp5"}})
+			p.send(`{"type":"init"}`)
+		}, 4401},
 		{"too many wrong tokens", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"guess"}`), 4003},
 		{"bad token", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"bad"}`), 4401},
 		{"token without right", func(o *notify.Options) { o.Gate = reader }, say(`{"type":"init","token":"none"}`), 4403},

@@ -60,6 +60,7 @@ type rig struct {
 	srv   *notify.Server
 	http  *httptest.Server
 	tick  int
+	token string // of those who connect with hello
 
 	accepted func(net.Conn) // is called with each connection, unless nil
 }
@@ -184,7 +185,7 @@ func (r *rig) dial(header http.Header) *peer {
 func (r *rig) hello() *peer {
 	r.t.Helper()
 	p := r.dial(nil)
-	p.send(`{"type":"init"}`)
+	p.send(fmt.Sprintf(`{"type":"init","token":%q}`, r.token))
 	p.expect("ready")
 	return p
 }

@@ -252,9 +252,7 @@ func TestStalledSnapshot(t *testing.T) {
 // stalled returns a client that follows n queries and reads nothing of their next changes,
 // each of so many kilobytes.
 func (r *rig) stalled(n, kilobytes int) (p *peer, ids []string) {
-	p = r.dial(nil)
-	p.send(`{"type":"init"}`)
-	p.expect("ready")
+	p = r.hello()
 	results := make([]*diff.Result, n)
 	for i := range results {
 		ids = append(ids, r.log.Add(fmt.Sprintf("q%d", i), "SELECT", false))
@@ -361,6 +359,7 @@ func TestRevokedWhileStalled(t *testing.T) {
 			return registry.Caller{Role: registry.RoleRead}, nil
 		})
 	})
+	r.token = "t"
 	const n = 100
 	p, _ := r.stalled(n, 200)
 	revoked.Store(true)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -223,8 +224,11 @@ func TestStatusOfHaltedEndpoint(t *testing.T) {
 // skipAlive reads the next message that is not a heartbeat.
 func (p *peer) skipAlive() reply {
 	p.t.Helper()
-	for {
+	for end := time.Now().Add(patience); ; {
 		m, err := p.next()
+		if err == nil && time.Now().After(end) {
+			err = errors.New("nothing else comes")
+		}
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -559,6 +563,122 @@ func TestTokenWithdrawn(t *testing.T) {
 	close(withdrawn)
 	if got := p.closed(); got != 4401 {
 		t.Errorf("closed with %d, want 4401", got)
+	}
+}
+
+// A client without a token follows public queries of a server that has tokens, and is not told whether there are others.
+func TestStranger(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) {
+		o.Gate = gate{"t": {Name: "r", Role: registry.RoleRead}}
+		o.Timing.Ping = 20 * time.Millisecond
+	})
+	id, hidden := r.log.Add("q", "SELECT", false), r.log.Add("hidden", "SELECT", false)
+	r.log.Publish(id, true)
+	r.record(id, rows("a"))
+	r.record(hidden, rows("a"))
+	p := r.hello()
+	messages := make(map[string]bool)
+	for _, what := range []string{`"query":"hidden"`, `"query":"` + hidden + `"`, `"query":"none"`} {
+		p.send(`{"type":"subscribe","id":"x",` + what + `}`)
+		m := p.skipAlive()
+		if m.Type != "error" || m.Code != "not_allowed" || m.ID != "x" {
+			t.Errorf("%s: %s", what, m.raw)
+		}
+		messages[m.Message] = true
+	}
+	if len(messages) != 1 {
+		t.Errorf("a private query and none differ: %v", messages)
+	}
+	for _, what := range []string{`"query":{"endpoint":"test","sparql":"SELECT live"}`, `"profile":"p"`} {
+		p.send(`{"type":"subscribe","id":"x",` + what + `}`)
+		if m := p.skipAlive(); m.Type != "error" || m.Code != "not_allowed" {
+			t.Errorf("%s: %s", what, m.raw)
+		}
+	}
+	p.follow("a", "q", "")
+	if m := p.skipAlive(); m.Type != "snapshot" {
+		t.Fatalf("%s", m.raw)
+	}
+	r.record(id, rows("b"))
+	if m := p.skipAlive(); m.Type != "delta" || m.Seq != 2 {
+		t.Fatalf("%s", m.raw)
+	}
+	r.log.Publish(id, false)
+	if m := p.skipAlive(); m.Type != "error" || m.Code != "not_allowed" || m.ID != "a" {
+		t.Fatalf("a query that is not public any more: %s", m.raw)
+	}
+	r.record(id, rows("c"))
+	p.send(`{"type":"ping"}`)
+	if m := p.skipAlive(); m.Type != "pong" {
+		t.Errorf("after the end of the subscription: %s", m.raw)
+	}
+	if list := r.srv.Subscriptions("", 10); len(list) != 0 {
+		t.Errorf("still there: %+v", list)
+	}
+}
+
+// The connection of a server without tokens goes on when the server gets its first one, with its public queries.
+func TestFirstToken(t *testing.T) {
+	var closed atomic.Bool
+	r := newRig(t, func(o *notify.Options) {
+		o.Gate = gateFunc(func(string) (registry.Caller, error) {
+			if closed.Load() {
+				return registry.Caller{}, notify.ErrUnauthorized
+			}
+			return open[""], nil
+		})
+	})
+	public, hidden := r.log.Add("public", "SELECT", false), r.log.Add("hidden", "SELECT", false)
+	r.log.Publish(public, true)
+	p := r.hello()
+	p.follow("a", "public", "")
+	p.follow("b", "hidden", "")
+	closed.Store(true)
+	r.srv.Recheck()
+	if m := p.skipAlive(); m.Type != "error" || m.Code != "not_allowed" || m.ID != "b" {
+		t.Fatalf("%s", m.raw)
+	}
+	r.record(hidden, rows("a"))
+	r.record(public, rows("a"))
+	if m := p.skipAlive(); m.Type != "delta" || m.ID != "a" {
+		t.Errorf("%s", m.raw)
+	}
+}
+
+// A subscription without a token counts as a connection of its address, as an event stream does.
+func TestStrangersOfOneAddress(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) {
+		o.Gate = gate{"t": {Name: "r", Role: registry.RoleRead}}
+		o.Limits.OneAddress = 3
+	})
+	r.log.Publish(r.log.Add("q", "SELECT", false), true)
+	from := http.Header{"X-Forwarded-For": {"203.0.113.9"}}
+	p := r.dial(from)
+	p.send(`{"type":"init"}`)
+	p.expect("ready")
+	p.follow("a", "q", "")
+	p.follow("b", "q", "")
+	again := `{"type":"subscribe","id":"c","query":"q"}`
+	p.send(again)
+	if m := p.skipAlive(); m.Type != "error" || m.Code != "limit" || !strings.Contains(m.Message, "limits.address_connections") {
+		t.Errorf("%s", m.raw)
+	}
+	if code := r.dial(from).closed(); code != 4006 {
+		t.Errorf("closed with %d", code)
+	}
+	p.send(`{"type":"unsubscribe","id":"a"}`)
+	p.expect("complete")
+	r.eventually("a place", func() bool {
+		p.send(again)
+		return p.skipAlive().Type == "subscribed"
+	})
+	p.conn.Close()
+	r.empty()
+	p = r.dial(from)
+	p.send(`{"type":"init","token":"t"}`)
+	p.expect("ready")
+	for i := range 5 {
+		p.follow(fmt.Sprint(i), "q", "")
 	}
 }
 

@@ -74,8 +74,8 @@ var serverSettings = []described{
 	{"limits.token_profiles", "profiles", count, "Profiles of one token.", []string{"0"}, []string{"-1"}},
 	{"limits.token_rate", "registrations per second", count, "Registrations of one token, with bursts of 20 times as many.",
 		[]string{"0"}, []string{"-1"}},
-	{"limits.address_connections", "connections", count, "Connected followers of one address (IPv6: of one /64). Loopback is " +
-		"not counted.", []string{"0"}, []string{"-1"}},
+	{"limits.address_connections", "connections", count, "Connected followers of one address (IPv6: of one /64). What a " +
+		"WebSocket without a token follows counts, too. Loopback is not counted.", []string{"0"}, []string{"-1"}},
 	{"websub.allow_callback_networks", "", "networks such as `10.0.0.0/8`",
 		"Networks, besides public addresses, to which webhooks and WebSub callbacks may go.", []string{"[10.0.0.0/8]"}, []string{"[10.0.0.1]"}},
 	{"mail.server", "", "`host:port`", "Mail server for alerts. Empty: no e-mail.", []string{`""`}, []string{"mail.example.org"}},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,12 +49,36 @@ func (c *liveConn) Beat(now time.Time, check bool) (next time.Time, err error) {
 	case !l.ready:
 		return c.initDue, nil
 	case check:
-		err = l.check(c.srv)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.login.caller = l.caller
+		if err = l.check(c.srv); err == nil {
+			err = c.inspect(l.caller)
+		}
 	}
 	return l.expiry, err
+}
+
+// inspect ends the subscriptions that the caller may not have any more.
+func (c *liveConn) inspect(caller registry.Caller) error {
+	c.mu.Lock()
+	c.login.caller = caller
+	var subs []*subscription
+	if !caller.MayRead(nil) {
+		subs = slices.Collect(maps.Values(c.subs))
+	}
+	c.mu.Unlock()
+	for _, sub := range subs {
+		err := noProfile()
+		if sub.form != "" {
+			_, err = c.srv.find(caller, sub.follows)
+		}
+		var ends *refusal
+		switch {
+		case errors.As(err, &ends):
+			sub.cancel(ends)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
 }
 
 // Wait implements Protocol.
@@ -130,7 +156,7 @@ func (c *liveConn) init(r request, err error) error {
 		return &closing{CloseMalformed, err.Error()}
 	}
 	if r.Token != "" {
-		l.token = r.Token
+		l.token, l.sent = r.Token, true
 	}
 	if err := l.check(c.srv); err != nil {
 		return err
@@ -152,26 +178,50 @@ func (c *liveConn) init(r request, err error) error {
 	return nil
 }
 
+// find finds a query by its id or name. A caller without the role read finds only public ones, and is not told whether there are
+// others.
+func (s *Server) find(caller registry.Caller, ref string) (registry.Query, error) {
+	q, err := s.opts.Registrar.Resolve(caller, ref)
+	missing := errors.Is(err, registry.ErrNotFound)
+	switch {
+	case !caller.MayRead(nil) && (missing || err == nil && !caller.MayRead(&q)):
+		return q, &refusal{code: CodeNotAllowed, message: "no public query has this id or name: others need a token"}
+	case missing:
+		return q, &refusal{code: CodeUnknownQuery, message: "no query has this id or name"}
+	}
+	if r := ambiguous(err); r != nil {
+		return q, r
+	}
+	return q, s.unavailable("resolve a query", err)
+}
+
+// noProfile refuses a profile to a caller without the role read.
+func noProfile() error {
+	return &refusal{code: CodeNotAllowed, message: "following a profile needs a token with the role read"}
+}
+
 // resolve finds or registers the query that a subscription follows. The returned
-// function releases it.
-func (s *Server) resolve(caller registry.Caller, t target) (registry.Query, func(), error) {
-	reg := s.opts.Registrar
+// function releases it. A subscription of a caller without the role read counts as a connection of its address, as an event
+// stream does.
+func (c *liveConn) resolve(caller registry.Caller, t target) (registry.Query, func(), error) {
+	s := c.srv
 	if t.ref != "" {
-		q, err := reg.Resolve(caller, t.ref)
-		if errors.Is(err, registry.ErrNotFound) {
-			return q, nil, &refusal{code: CodeUnknownQuery, message: "no query has this id or name"}
+		q, err := s.find(caller, t.ref)
+		if err != nil || caller.MayRead(nil) {
+			return q, func() {}, err
 		}
-		if r := ambiguous(err); r != nil {
-			return q, nil, r
+		release, refused := c.place.Another()
+		if refused != "" {
+			err = &refusal{code: CodeLimit, message: refused}
 		}
-		return q, func() {}, s.unavailable("resolve a query", err)
+		return q, release, err
 	}
 	if !caller.MayRegister() {
 		return registry.Query{}, nil, &refusal{code: CodeNotAllowed, message: "registering a query needs the role app"}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timing.Write)
 	defer cancel()
-	q, release, err := reg.Follow(ctx, caller, t.Endpoint, t.SPARQL)
+	q, release, err := s.opts.Registrar.Follow(ctx, caller, t.Endpoint, t.SPARQL)
 	switch {
 	case errors.Is(err, notify.ErrRefused):
 		return q, nil, &refusal{code: CodeBadParams, message: err.Error()}
@@ -207,7 +257,7 @@ func (c *liveConn) subscribe(r request) error {
 	if err != nil {
 		return err
 	}
-	q, release, err := c.srv.resolve(c.who().caller, t)
+	q, release, err := c.resolve(c.who().caller, t)
 	if err != nil {
 		return err
 	}

@@ -14,13 +14,15 @@ import (
 type login struct {
 	from   string // the client's address
 	token  string // of init, else of the upgrade request
+	sent   bool   // a token was sent
 	client string // the program's name, as the client gives it
 	ready  bool   // init was accepted
 	caller registry.Caller
 	expiry time.Time // of the token, zero: never
 }
 
-// check authenticates the token. Its error closes the connection.
+// check authenticates the token. A client that has sent none follows public queries where others need one. Its error closes the
+// connection.
 func (l *login) check(s *Server) error {
 	from := l.from
 	if l.ready { // whether its token is still valid is no guess
@@ -30,6 +32,9 @@ func (l *login) check(s *Server) error {
 	switch {
 	case errors.Is(err, registry.ErrGuessing):
 		return &closing{CloseRate, err.Error()}
+	case errors.Is(err, notify.ErrUnauthorized) && !l.sent:
+		l.caller = registry.Caller{Name: registry.Anonymous}
+		return nil
 	case errors.Is(err, notify.ErrUnauthorized):
 		return &closing{CloseUnauthorized, "no valid token"}
 	case notify.Elsewhere(err) != "":

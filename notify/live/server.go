@@ -49,7 +49,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Accept(w, r, registry.WebSocket, Subprotocol, func(c *Conn) Protocol {
 		c.Bound(mostInit)
 		return &liveConn{Conn: c, subs: make(map[string]*subscription), initDue: time.Now().Add(s.opts.Timing.Init),
-			login: login{from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), token: notify.Bearer(r)}}
+			login: login{from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), token: notify.Bearer(r),
+				sent: len(r.Header["Authorization"]) > 0}}
 	})
 }
 

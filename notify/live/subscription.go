@@ -31,7 +31,7 @@ type subscription struct {
 
 	follows  string // id of the query or profile
 	endpoint string
-	form     diff.Form
+	form     diff.Form // "" of a profile
 	ordered  bool
 	reason   string // why the log does not continue, for the next snapshot
 
@@ -91,6 +91,8 @@ func (sub *subscription) open(about registry.Subscription, ended string) error {
 		return err
 	case errors.Is(err, registry.ErrNotFound):
 		return &refusal{code: CodeUnknownQuery, message: ended}
+	case errors.As(err, new(*refusal)):
+		return err
 	}
 	return c.srv.unavailable("start a subscription", err)
 }
@@ -103,6 +105,9 @@ func (sub *subscription) run() {
 	for err == nil && sub.ctx.Err() == nil {
 		err = sub.follow()
 	}
+	if refused, ok := errors.AsType[*refusal](context.Cause(sub.ctx)); ok {
+		err = refused
+	}
 	sub.leave()
 	switch reason := sub.ended(err); {
 	case !sub.begun:
@@ -110,8 +115,10 @@ func (sub *subscription) run() {
 	case reason != "":
 		sub.c.out.add(frame("complete", member("id", sub.id), member("reason", reason)))
 	default:
-		if sub.c.ctx.Err() == nil && !errors.As(err, new(*closing)) { // the log failed
-			err = sub.c.srv.unavailable("read the log", err)
+		if sub.c.ctx.Err() == nil && !errors.As(err, new(*closing)) {
+			if !errors.As(err, new(*refusal)) { // the log failed
+				err = sub.c.srv.unavailable("read the log", err)
+			}
 			if r, ok := errors.AsType[*refusal](err); ok {
 				r.id = sub.id
 			}
@@ -311,6 +318,9 @@ func (c *liveConn) subscribeProfile(r request) error {
 	from, given, err := r.position()
 	if err != nil {
 		return err
+	}
+	if !c.who().caller.MayRead(nil) {
+		return noProfile()
 	}
 	p, err := c.srv.opts.ResolveProfile(c.who().caller, ref)
 	if errors.Is(err, registry.ErrNotFound) {

@@ -65,6 +65,15 @@ func (l *Log) Add(name string, form diff.Form, ordered bool) string {
 	return id
 }
 
+// Publish says whether a query is public.
+func (l *Log) Publish(id string, public bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := &l.queries[id].query
+	q.Holders = slices.Clone(q.Holders)
+	q.Holders[0].Public, q.Holders[0].MayPublish = public, public
+}
+
 // Record commits a complete execution whose answer was true at the time at. It reports
 // whether the result changed.
 func (l *Log) Record(id string, res *diff.Result, at time.Time) bool {

@@ -211,16 +211,27 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A wrong token on the WebSocket gets 4401; so does no token on a server that requires one.
+// A wrong token on the WebSocket gets 4401. Without a token, public queries can be followed.
 func TestLiveToken(t *testing.T) {
 	s := newTestServer(t, "tokens: [{name: eye, role: read, sha256: \""+registry.HashSecret("look-but-do-not-touch")+
 		"\"}, {name: ops, role: admin, sha256: \""+registry.HashSecret("do-what-has-to-be-done")+"\"}]\n")
-	for _, token := range []string{"guess", ""} {
-		if code := closeCode(t, dial(t, s.srv.Url, token)); code != 4401 {
-			t.Errorf("token %q: close code %d, want 4401", token, code)
+	if code := closeCode(t, dial(t, s.srv.Url, "guess")); code != 4401 {
+		t.Errorf("a wrong token: close code %d, want 4401", code)
+	}
+	s.Env["FRESHET_TOKEN"] = "do-what-has-to-be-done"
+	s.must(t, "SELECT ?s { ?s <http://x/o> ?n }", "query", "add", "--name", "shown", "--public", "-")
+	s.must(t, "SELECT ?s { ?s <http://x/h> ?n }", "query", "add", "--name", "hidden", "-")
+	c := dial(t, s.srv.Url, "")
+	receive(t, c, "ready")
+	for name, want := range map[string]string{"shown": "subscribed", "hidden": "error"} {
+		if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": name, "query": name}); err != nil {
+			t.Fatal(err)
+		}
+		if m := receive(t, c, want); m["id"] != name || want == "error" && m["code"] != "not_allowed" {
+			t.Errorf("following %s without a token: %v", name, m)
 		}
 	}
-	c := dial(t, s.srv.Url, "look-but-do-not-touch")
+	c = dial(t, s.srv.Url, "look-but-do-not-touch")
 	receive(t, c, "ready")
 	if err := c.WriteJSON(map[string]string{"type": "subscribe", "id": "a", "endpoint": "city", "sparql": "ASK {}"}); err != nil {
 		t.Fatal(err)
@@ -244,7 +255,6 @@ func TestLiveToken(t *testing.T) {
 	if m := receive(t, c, "subscribed"); m["seq"] != 0.0 {
 		t.Errorf("following a new query: %v, want seq 0", m)
 	}
-	s.Env["FRESHET_TOKEN"] = "do-what-has-to-be-done"
 	s.must(t, "", "endpoint", "tick", "city")
 	if m := receive(t, c, "delta"); m["baseline"] != true || m["prev"] != 0.0 || m["seq"] != 1.0 || m["jaccard"] != nil {
 		t.Errorf("the first result: %v, want a baseline", m)

@@ -95,18 +95,25 @@ func TestHiddenQueryIsFollowedNoMore(t *testing.T) {
 	for i, hide := range hide {
 		s.must(t, text, "query", "add", "--name", "rows", "--public", "-")
 		s.must(t, "", "endpoint", "tick", "city")
-		lines := linesOfEvents(t, s, "")
-		for l := range lines {
-			if strings.Contains(l, "bindings") {
-				break
+		ways := []<-chan string{linesOfEvents(t, s, ""), linesOfWebSocket(t, s, "")}
+		for _, lines := range ways {
+			for l := range lines {
+				if strings.Contains(l, "bindings") {
+					break
+				}
 			}
 		}
 		hide()
 		s.step(7 + i)
-		for l := range lines {
-			if strings.Contains(l, fmt.Sprintf("http://x/%d", 7+i)) {
-				t.Errorf("hidden %d: notified of a change: %s", i, l)
-				break
+		for way, lines := range ways {
+			for l := range lines {
+				if strings.Contains(l, fmt.Sprintf("http://x/%d", 7+i)) {
+					t.Errorf("hidden %d: notified of a change by way %d: %s", i, way, l)
+					break
+				}
+				if strings.Contains(l, "not_allowed") { // the connection stays
+					break
+				}
 			}
 		}
 	}

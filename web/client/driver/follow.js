@@ -32,7 +32,7 @@ async function sockets () {
   const WebSocket = transport === 'ws' ? (await import('ws')).WebSocket : globalThis.WebSocket
   const freshet = new Freshet(url, { token, WebSocket, minBackoff: 5, maxBackoff: 100 })
   const sub = freshet.follow(query, m => {
-    if (tell(m, sub.replica)) freshet.close()
+    if (tell(m, sub.replica) || m.final) freshet.close()
     if (m.final) process.exitCode = 1
   }, { ack: true })
 }
