@@ -2,7 +2,9 @@ package notify_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -90,6 +92,31 @@ func TestSubscribeDuringTheEnd(t *testing.T) {
 	r.empty()
 	if n := slow.holds.Load(); n != 0 || began.Load() {
 		t.Errorf("%d queries are held, and a subscription began: %v", n, began.Load())
+	}
+}
+
+// A client that takes a large message for longer than it may be silent is not cut. One that is silent otherwise is.
+func TestLongTransferIsNoSilence(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) { o.Timing.Read, o.Timing.Ping = 2*time.Second, 100*time.Millisecond })
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("a"))
+	p := r.dialSlow()
+	p.send(`{"type":"init"}`)
+	p.expect("ready")
+	p.follow("a", "q", "")
+	p.expect("snapshot")
+	r.record(id, wide(0, 6000))
+	if m := p.skipAlive(); m.Type != "delta" || m.Seq != 2 {
+		t.Errorf("%.300s", m.raw)
+	}
+	p.conn.SetPingHandler(func(string) error { return nil })
+	for {
+		if _, err := p.next(); err != nil {
+			if errors.As(err, new(net.Error)) {
+				t.Errorf("a silent client: %v", err)
+			}
+			return
+		}
 	}
 }
 

@@ -164,14 +164,32 @@ type peer struct {
 
 func (r *rig) dial(header http.Header) *peer {
 	r.t.Helper()
+	return r.dialBy(header, func(c net.Conn) net.Conn { return c })
+}
+
+// dialSlow connects over a line of about 2 MB a second.
+func (r *rig) dialSlow() *peer {
+	r.t.Helper()
+	return r.dialBy(nil, func(c net.Conn) net.Conn { return slowConn{c} })
+}
+
+type slowConn struct{ net.Conn }
+
+func (c slowConn) Read(p []byte) (int, error) {
+	time.Sleep(2 * time.Millisecond)
+	return c.Conn.Read(p[:min(len(p), 4<<10)])
+}
+
+func (r *rig) dialBy(header http.Header, line func(net.Conn) net.Conn) *peer {
+	r.t.Helper()
 	own := *websocket.DefaultDialer
 	own.Subprotocols = []string{live.Subprotocol}
 	own.NetDial = func(network, addr string) (net.Conn, error) {
 		c, err := net.Dial(network, addr)
-		if err == nil {
-			err = c.(*net.TCPConn).SetReadBuffer(128 << 10)
+		if err != nil {
+			return nil, err
 		}
-		return c, err
+		return line(c), c.(*net.TCPConn).SetReadBuffer(128 << 10)
 	}
 	conn, _, err := own.Dial("ws"+strings.TrimPrefix(r.http.URL, "http")+"/v1/live", header)
 	if err != nil {

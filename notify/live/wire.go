@@ -30,7 +30,8 @@ type wire struct {
 	drops bool  // what comes is only read to be discarded
 
 	mu    sync.Mutex // one message after the other
-	until time.Time  // the write deadline, guarded by mu
+	until time.Time  // the write deadline, guarded by mu, as is began
+	began time.Time  // when what is being sent began
 }
 
 // lag is the duration of a write above which its reader counts as lagging.
@@ -67,17 +68,27 @@ func (w *wire) Write(p []byte) (int, error) {
 func (w *wire) send(p []byte, doc *notify.Document, tail []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	began := time.Now()
+	w.began = time.Now()
 	err := w.wait(p)
 	if err == nil && doc != nil {
 		if err = doc.Each(w.wait); err == nil {
 			err = w.wait(tail)
 		}
 	}
-	if err == nil && time.Since(began) > lag {
+	if now := time.Now(); err == nil && w.lagging(now) {
 		w.lags.Add(1)
 	}
 	return err
+}
+
+// lagging reports whether what is being sent takes long. The client has then taken a part of it, so it is not silent, although
+// it answers no ping before it has all of it.
+func (w *wire) lagging(now time.Time) bool {
+	late := now.Sub(w.began) > lag
+	if late {
+		w.SetReadDeadline(now.Add(w.timing.Read))
+	}
+	return late
 }
 
 // wait writes p at the pace of the reader.
@@ -93,7 +104,9 @@ func (w *wire) wait(p []byte) error {
 }
 
 func (w *wire) piece(p []byte) (int, error) {
-	if now := time.Now(); w.until.Sub(now) < w.timing.Write { // setting it for each message costs more
+	now := time.Now()
+	w.lagging(now)
+	if w.until.Sub(now) < w.timing.Write { // setting it for each message costs more
 		w.until = now.Add(w.timing.Write + w.timing.Write/4)
 		w.Conn.SetWriteDeadline(w.until)
 	}
