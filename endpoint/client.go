@@ -204,7 +204,7 @@ func (c *Client) ask(ctx context.Context, q *registry.Query, m Memory, limit tim
 	return v
 }
 
-// A timer is the time limit of one execution and who set it. It stands still while the execution waits for the gap.
+// A timer is the time limit of one execution and who set it. The waits for the gap do not count.
 type timer struct {
 	ctx     context.Context
 	cancel  context.CancelFunc

@@ -439,7 +439,8 @@ func TestValidators(t *testing.T) {
 	})
 	t.Run("too long", func(t *testing.T) {
 		defer func() { tag, lm = "", "" }()
-		tag, lm = `"`+strings.Repeat("x", longestValidator)+`"`, strings.Replace(modified, ":00 ", ":00."+strings.Repeat("0", longestValidator)+" ", 1)
+		tag = `"` + strings.Repeat("x", longestValidator) + `"`
+		lm = strings.Replace(modified, ":00 ", ":00."+strings.Repeat("0", longestValidator)+" ", 1)
 		if m := execute(t, c, sel("SELECT")).Memory; m.ETag != "" || m.LastModified != "" {
 			t.Errorf("remembered %.50s (%d bytes) and %.50s (%d bytes)", m.ETag, len(m.ETag), m.LastModified, len(m.LastModified))
 		}

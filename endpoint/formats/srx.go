@@ -74,13 +74,13 @@ func (x *srx) document() error {
 	if seen != "boolean" && seen != "results" {
 		return malformed("no results")
 	}
-	return nothingMore(x.dec, x.heed)
+	return nothingMore(x.dec, x.comment)
 }
 
 // children calls f for each child element in the format's namespace, up to the
 // parent's end tag. f has to read up to the child's end tag.
 func (x *srx) children(f func(xml.StartElement) error) error {
-	return eachChild(x.dec, x.heed, func(e xml.StartElement) error {
+	return eachChild(x.dec, x.comment, func(e xml.StartElement) error {
 		if e.Name.Space == srxSpace {
 			return f(e)
 		}
@@ -92,10 +92,10 @@ func (x *srx) children(f func(xml.StartElement) error) error {
 	})
 }
 
-// heed refuses a comment among the results or after them that reports an error.
-func (x *srx) heed(comment xml.Comment) error {
-	if x.told && alarming(comment) {
-		return malformed("the comment %q beside the rows", Bounded(OneLine(string(comment))))
+// comment refuses a comment among the results or after them that reports an error.
+func (x *srx) comment(text xml.Comment) error {
+	if x.told && alarming(text) {
+		return malformed("the comment %q beside the rows", Bounded(OneLine(string(text))))
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func asJSON(text string) string {
 
 // own is children where only elements of the format's name space may be.
 func (x *srx) own(f func(xml.StartElement) error) error {
-	return eachChild(x.dec, x.heed, func(e xml.StartElement) error {
+	return eachChild(x.dec, x.comment, func(e xml.StartElement) error {
 		if e.Name.Space != srxSpace {
 			return malformed("element %q of the name space %q among the results", e.Name.Local, e.Name.Space)
 		}

@@ -91,8 +91,8 @@ func firstElement(dec *xml.Decoder) (xml.StartElement, error) {
 	}
 }
 
-// nothingMore reads what may follow the root element. heed judges comments.
-func nothingMore(dec *xml.Decoder, heed func(xml.Comment) error) error {
+// nothingMore reads what may follow the root element. comment judges comments.
+func nothingMore(dec *xml.Decoder, comment func(xml.Comment) error) error {
 	for {
 		t, err := dec.Token()
 		if err == io.EOF {
@@ -104,7 +104,7 @@ func nothingMore(dec *xml.Decoder, heed func(xml.Comment) error) error {
 		switch t := t.(type) {
 		case xml.ProcInst:
 		case xml.Comment:
-			if err := heed(t); err != nil {
+			if err := comment(t); err != nil {
 				return err
 			}
 		case xml.CharData:
@@ -118,8 +118,8 @@ func nothingMore(dec *xml.Decoder, heed func(xml.Comment) error) error {
 }
 
 // eachChild calls f for each child element of the current one, up to its end
-// tag. Text between them is an error. f has to read up to the child's end tag. heed judges comments.
-func eachChild(dec *xml.Decoder, heed func(xml.Comment) error, f func(xml.StartElement) error) error {
+// tag. Text between them is an error. f has to read up to the child's end tag. comment judges comments.
+func eachChild(dec *xml.Decoder, comment func(xml.Comment) error, f func(xml.StartElement) error) error {
 	for {
 		t, err := dec.Token()
 		if err != nil {
@@ -129,7 +129,7 @@ func eachChild(dec *xml.Decoder, heed func(xml.Comment) error, f func(xml.StartE
 		case xml.EndElement:
 			return nil
 		case xml.Comment:
-			if err := heed(t); err != nil {
+			if err := comment(t); err != nil {
 				return err
 			}
 		case xml.CharData:
