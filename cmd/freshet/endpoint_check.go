@@ -7,7 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -40,7 +44,7 @@ func checkEndpoint(a *remote, c *cobra.Command, args []string) error {
 	if err != nil {
 		return checkError(c.Context(), err)
 	}
-	if err := a.printReport(r, e.Name); err != nil {
+	if err := a.printReport(r, &e, listOf(c, "set")); err != nil {
 		return err
 	}
 	if !r.Answers {
@@ -70,8 +74,19 @@ func checkedEndpoint(address string, set []string) (e registry.Endpoint, err err
 	if err != nil || u.Hostname() == "" {
 		return e, cli.UsageErrorf("%q is not the URL of an endpoint, such as https://query.wikidata.org/sparql", address)
 	}
+	for name := range body {
+		if known := append(registry.Settings(), "name"); !slices.Contains(known, name) {
+			hint := ""
+			if near := registry.Nearest(name, known); near != "" {
+				hint = ", did you mean " + near + "?"
+			}
+			return e, cli.UsageErrorf("--set: there is no setting %q%s", name, hint)
+		}
+	}
 	body["url"] = address
-	body["name"] = strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(u.Hostname(), "www."), "sparql."), ":", "-")
+	if body["name"] == nil {
+		body["name"] = nameOf(u.Hostname())
+	}
 	b, err := json.Marshal(body)
 	if err == nil {
 		err = json.Unmarshal(b, &e)
@@ -85,7 +100,43 @@ func checkedEndpoint(address string, set []string) (e registry.Endpoint, err err
 	return e, nil
 }
 
-func (a *remote) printReport(r registry.Report, name string) error {
+// nameOf returns a name for the endpoint at a host.
+func nameOf(host string) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(host, "www."), "sparql.")
+	name = strings.Trim(notInNames.ReplaceAllString(name, "-"), "-._")
+	return strings.TrimRight(name[:min(len(name), 64)], "-._")
+}
+
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+
+// givenSettings returns the settings among those that were given which have no secrets, and the names of the others.
+func givenSettings(e *registry.Endpoint, given []string) (shown yaml.MapSlice, secret []string, err error) {
+	body, err := settingsBody(given)
+	if err != nil {
+		return nil, nil, err
+	}
+	delete(body, "name")
+	delete(body, "url")
+	masked := e.Masked()
+	for _, text := range given {
+		name, _, _ := strings.Cut(text, "=")
+		value, first := body[name]
+		delete(body, name)
+		switch n, number := value.(float64); {
+		case !first:
+		case name == "auth" && !reflect.DeepEqual(e.Auth, masked.Auth), name == "headers" && len(e.Headers) > 0:
+			secret = append(secret, name)
+		case number && n == math.Trunc(n):
+			shown = append(shown, yaml.MapItem{Key: name, Value: int64(n)})
+		default:
+			shown = append(shown, yaml.MapItem{Key: name, Value: value})
+		}
+	}
+	return shown, secret, nil
+}
+
+// printReport prints what was found about an endpoint, and proposes the settings that were given and those that fit.
+func (a *remote) printReport(r registry.Report, e *registry.Endpoint, given []string) error {
 	if a.asJSON {
 		return cli.PrintJSON(a.w.Stdout, r)
 	}
@@ -103,18 +154,36 @@ func (a *remote) printReport(r registry.Report, name string) error {
 	if !r.Answers {
 		return nil
 	}
-	command := "freshet endpoint add " + name + " " + web.ShellWord(r.URL)
-	settings := yaml.MapSlice{{Key: "name", Value: name}, {Key: "url", Value: r.URL}}
+	settings, secret, err := givenSettings(e, given)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintln(a.w.Stdout)
 	for _, s := range r.Settings {
 		fmt.Fprintf(a.w.Stdout, "%s: %v (%s)\n", s.Name, s.Value, s.Why)
-		settings = append(settings, yaml.MapItem{Key: s.Name, Value: s.Value})
-		command += " --set " + web.ShellWord(fmt.Sprintf("%s=%v", s.Name, s.Value))
+		if !slices.ContainsFunc(settings, func(own yaml.MapItem) bool { return own.Key == s.Name }) {
+			settings = append(settings, yaml.MapItem{Key: s.Name, Value: s.Value})
+		}
 	}
+	command := "freshet endpoint add " + e.Name + " " + web.ShellWord(r.URL)
+	for _, s := range settings {
+		text, ok := s.Value.(string)
+		if !ok {
+			b, err := json.Marshal(s.Value)
+			if err != nil {
+				return err
+			}
+			text = string(b)
+		}
+		command += " --set " + web.ShellWord(fmt.Sprintf("%s=%s", s.Key, text))
+	}
+	settings = append(yaml.MapSlice{{Key: "name", Value: e.Name}, {Key: "url", Value: r.URL}}, settings...)
 	text, err := yaml.Marshal(map[string]any{"endpoints": []yaml.MapSlice{settings}})
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.w.Stdout, "\n%s\n\n%s", command, text)
+	if _, err = fmt.Fprintf(a.w.Stdout, "\n%s\n\n%s", command, text); len(secret) > 0 {
+		fmt.Fprintf(a.w.Stderr, "note: %s may have secrets: add them yourself\n", strings.Join(secret, " and "))
+	}
 	return err
 }
