@@ -121,11 +121,16 @@ func (f follower) follow(ctx context.Context) error {
 		fmt.Fprintf(f.w.Stderr, "following at the server that runs at %s, which gives its own contact: --contact is for a server "+
 			"of this command\n", f.base())
 	}
+	if f.data != "" && f.listen == "" {
+		fmt.Fprintf(f.w.Stderr, "following at the server that runs at %s, which keeps its own data: --data is for a server of this command\n",
+			f.base())
+	}
 	if f.name != "" {
 		request["endpoint"] = f.name
 	}
 	p, packed := f.pack()
 	if !packed && f.url == "" { // the server knows its endpoints
+		f.noteSet("the server knows the endpoint")
 		return f.followWatch(ctx, request)
 	}
 	body, err := f.endpoint()
@@ -145,6 +150,7 @@ func (f follower) follow(ctx context.Context) error {
 	if at >= 0 {
 		known = all.Endpoints[at]
 		name = known.Name
+		f.noteSet("the server has the endpoint " + name)
 	} else {
 		fmt.Fprintf(f.w.Stderr, "adding the endpoint %s\n", name)
 		if err := f.do(ctx, http.MethodPost, "/v1/endpoints", body, nil); err != nil {
@@ -157,6 +163,13 @@ func (f follower) follow(ctx context.Context) error {
 	}
 	request["endpoint"] = name
 	return f.followWatch(ctx, request)
+}
+
+// noteSet says that settings for a new endpoint have no effect, and why.
+func (f follower) noteSet(why string) {
+	if len(f.set) > 0 {
+		fmt.Fprintf(f.w.Stderr, "%s: --set is for a new one\n", why)
+	}
 }
 
 // endpoint returns the settings of the endpoint that knows the entity.

@@ -280,6 +280,30 @@ func TestFollowAnswersAtOnce(t *testing.T) {
 	}
 }
 
+// At a server that runs, flags for another server or endpoint have no effect, and it says so.
+func TestFollowNamesFlagsWithoutEffect(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			http.Error(w, "no", http.StatusBadRequest)
+			return
+		}
+		io.WriteString(w, `{"endpoints":[{"name":"town","url":"http://127.0.0.1:1/"}]}`)
+	}))
+	defer s.Close()
+	for flags, want := range map[string]string{
+		"--data d":                        "keeps its own data: --data is for a server of this command",
+		"--set budget=5s":                 "--set is for a new one",
+		"--set budget=5s --endpoint town": "--set is for a new one",
+		"--set slot=5m --url http://127.0.0.1:1/ --endpoint town": "--set is for a new one",
+	} {
+		code, _, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": s.URL}, "", append([]string{"follow", "http://x.example/a"},
+			strings.Fields(flags)...)...)
+		if code != cli.ExitUsage || strings.Count(stderr, want) != 1 {
+			t.Errorf("%s: exit code %d, says %q, want %q", flags, code, stderr, want)
+		}
+	}
+}
+
 // Without its terminal or the reader of its output, the command ends, and nothing of its
 // own server is left.
 func TestFollowLeavesNothing(t *testing.T) {
