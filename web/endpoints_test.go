@@ -52,6 +52,12 @@ func TestCheckEndpoint(t *testing.T) {
 	w.post("/v1/endpoint-check", `{"url":"file:///etc/passwd"}`).problem(422, "bad-endpoint")
 	w.post("/v1/endpoint-check", `{"url":"http://127.0.0.1:1/","auth":{"bearer":{"token_file":"/etc/shadow"}}}`).status(422)
 	w.post("/v1/endpoint-check", `{`).problem(400, "malformed")
+	w = newWorld(t, func(c *Config) {
+		c.Check = func(context.Context, registry.Endpoint) (registry.Report, error) {
+			return registry.Report{}, registry.Conflict("the endpoint is paused")
+		}
+	})
+	w.post("/v1/endpoint-check", `{"url":"http://127.0.0.1:1/sparql"}`).problem(409, "conflict")
 }
 
 func TestPacks(t *testing.T) {
