@@ -97,6 +97,9 @@ func (r *runner) flush(lends bool) error {
 	}
 	changes, err := r.l.ledger.Record(r.name, b)
 	if err != nil {
+		if len(changes) > 0 { // a part is recorded
+			r.notify()
+		}
 		return fmt.Errorf("record: %w", err)
 	}
 	if lends {
@@ -109,11 +112,16 @@ func (r *runner) flush(lends bool) error {
 	r.l.planner.Committed(changes)
 	r.l.mu.Unlock()
 	r.pending = nil
+	r.notify()
+	return nil
+}
+
+// notify makes followers look at what is recorded.
+func (r *runner) notify() {
 	if notes := r.notes; len(notes) > 0 {
 		r.notes = nil
 		r.l.wake(notes)
 	}
-	return nil
 }
 
 // lend records that executions may exceed the budget, just before they do, so that the

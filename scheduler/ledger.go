@@ -35,7 +35,8 @@ type Ledger interface {
 	// of the outcomes. It skips queries that were removed meanwhile, and those that were
 	// registered again since, as the epoch of their position shows. If Record returns an
 	// error, nothing of the batch is in effect, except that a ledger that is shared by several
-	// processes may have recorded it or its first outcomes. After an error that wraps
+	// processes may have recorded it or its first outcomes. It returns the changes that it knows to
+	// be recorded. After an error that wraps
 	// registry.ErrReadOnly the loop waits. After one that wraps ErrFenced, the loop must end, and
 	// after one that is registry.ErrUnusable the process. After any other error, and when the
 	// ledger can be written again, the loop starts again from the recorded state, as after a

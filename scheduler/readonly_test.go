@@ -97,3 +97,53 @@ func TestReadOnlyLedger(t *testing.T) {
 		w.stop()
 	})
 }
+
+// A partial ledger, while it breaks, records a batch and returns an error, as one that records it in parts does.
+type partial struct {
+	*schedulertest.Memory
+	breaks atomic.Bool
+}
+
+func (p *partial) Record(endpoint string, b scheduler.Batch) ([]registry.Change, error) {
+	changes, err := p.Memory.Record(endpoint, b)
+	if p.breaks.Load() {
+		return changes, errors.Join(err, errors.New("the rest of the batch is not recorded"))
+	}
+	return changes, err
+}
+
+// What was recorded of a batch is announced, though Record returned an error.
+func TestRecordedInPart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		ledger := &partial{Memory: &schedulertest.Memory{}}
+		w := &world{t: t, as: endpoint("@every 10s", 10*time.Second, "rr"), ledger: ledger.Memory}
+		w.service = &service{reply: func(_ *registry.Query, n int) reply {
+			return reply{time.Second, registry.Changed, schedulertest.Rows(t, fmt.Sprint("answer ", n))}
+		}}
+		var found atomic.Uint64 // the last change that a follower finds who is woken
+		q := w.register("a")
+		var err error
+		w.loop, err = scheduler.NewLoop(scheduler.Config{
+			Endpoint: w.as, Ledger: ledger, Executor: w.service,
+			Wake: func(notes []scheduler.Note) {
+				for _, n := range notes {
+					if n.Changed {
+						found.Store(w.stats(n.Query).Position.Seq)
+					}
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.run()
+		until(5 * time.Second) // the slot at 0 s
+		ledger.breaks.Store(true)
+		until(15 * time.Second)
+		ledger.breaks.Store(false)
+		if seq := w.stats(q.ID).Position.Seq; seq != 2 || found.Load() != seq {
+			t.Errorf("change %d is recorded, and followers were woken for change %d", seq, found.Load())
+		}
+		w.stop()
+	})
+}

@@ -3,10 +3,12 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
+	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/memory"
 )
 
@@ -72,6 +75,44 @@ func TestLargeBatch(t *testing.T) {
 	slots, err := b.History.Slots("city", 5)
 	if err != nil || len(slots) != 1 || slots[0].Finished.IsZero() {
 		t.Errorf("%+v %v", slots, err)
+	}
+}
+
+// A stuckJournal takes only some commands.
+type stuckJournal struct {
+	journal.Journal
+	takes atomic.Int64
+}
+
+func (j *stuckJournal) Append(ctx context.Context, id string, cmd []byte) (uint64, error) {
+	if j.takes.Add(-1) < 0 {
+		return 0, errors.New("stuck")
+	}
+	return j.Journal.Append(ctx, id, cmd)
+}
+
+// If a later part of a batch is not recorded, the changes of those before are returned, so that their followers learn of them.
+func TestLargeBatchInPart(t *testing.T) {
+	const queries = 8
+	random := rand.New(rand.NewPCG(4, 1))
+	j := &stuckJournal{Journal: openJournal(t, memory.New("test"))}
+	j.takes.Store(1 << 40)
+	d := open(t, t.TempDir(), Options{Journal: j})
+	d.replica.SetLargest(3 << 20)
+	batch := scheduler.Batch{Slot: &scheduler.Slot{Endpoint: "city", Number: 1, Started: start, Finished: start.Add(time.Minute)}}
+	for i := range queries {
+		put(t, d, fmt.Sprint("q_", i), "city")
+		batch.Outcomes = append(batch.Outcomes, next(t, d, fmt.Sprint("q_", i), 1, noise(t, random, 1_000_000)))
+	}
+	j.takes.Store(3)
+	changes, err := d.Ledger.Record("city", batch)
+	j.takes.Store(1 << 40)
+	if err == nil {
+		t.Fatal("all parts are recorded")
+	}
+	all, e := d.History.All(registry.Offset{}, queries)
+	if e != nil || len(all) == 0 || len(changes) != len(all) {
+		t.Errorf("%d changes are recorded, %v; Record returned %d, %v", len(all), e, len(changes), err)
 	}
 }
 

@@ -104,7 +104,7 @@ func (d *Ledger) recordParts(endpoint string, b scheduler.Batch) (changes []regi
 		}
 	}
 	if changes, err = d.recordParts(endpoint, first); err != nil {
-		return nil, err
+		return changes, err
 	}
 	more, err := d.recordParts(endpoint, second)
 	return append(changes, more...), err
