@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -67,13 +68,30 @@ func serve(t *testing.T, acts ...[]string) *script {
 					conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""))
 					continue
 				}
-				conn.WriteMessage(websocket.TextMessage, []byte(strings.ReplaceAll(text, "ID", m.ID)))
+				s.write(conn, strings.ReplaceAll(text, "ID", m.ID))
 			}
 		}
 	}))
 	t.Cleanup(s.http.Close)
 	return s
 }
+
+// write writes a message, with pauses if it is large.
+func (s *script) write(conn *websocket.Conn, text string) {
+	w, err := conn.NextWriter(websocket.TextMessage)
+	if err != nil {
+		return
+	}
+	for len(text) > pieceOf {
+		io.WriteString(w, text[:pieceOf])
+		time.Sleep(20 * time.Millisecond)
+		text = text[pieceOf:]
+	}
+	io.WriteString(w, text)
+	w.Close()
+}
+
+const pieceOf = 8 << 10 // larger than the buffer of a connection, so that it is sent at once
 
 // drop ends all connections.
 func (s *script) drop() {
@@ -216,6 +234,20 @@ func TestRules(t *testing.T) {
 			s.asked(c.asked...)
 		})
 	}
+}
+
+// A message that takes long to come is no silence.
+func TestLongTransferIsNoSilence(t *testing.T) {
+	defer client.SetSilence(time.Second)()
+	values := make([]string, 100*pieceOf/100)
+	for i := range values {
+		values[i] = fmt.Sprintf("%08d%s", i, strings.Repeat("x", 60))
+	}
+	s := serve(t, []string{fresh, snapshot("e", 3, values...)})
+	if seen, err := s.follow(client.Options{}, doc(values...)); err != nil {
+		t.Errorf("%v after %v", err, seen)
+	}
+	s.asked("new")
 }
 
 func TestFinal(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -99,8 +100,7 @@ func (f *follower) connect(ctx context.Context) error {
 	if err := f.send(map[string]any{"type": "init", "token": f.opts.Token, "client": "freshet/notify/client"}); err != nil {
 		return f.lost(err)
 	}
-	// The server pings every 25 s; silence for longer than 70 s is a dead line.
-	quiet := func() { conn.SetReadDeadline(time.Now().Add(70 * time.Second)) }
+	quiet := func() { conn.SetReadDeadline(time.Now().Add(silence)) }
 	answer := conn.PingHandler()
 	conn.SetPingHandler(func(data string) error {
 		quiet()
@@ -108,7 +108,11 @@ func (f *follower) connect(ctx context.Context) error {
 	})
 	for {
 		quiet()
-		_, b, err := conn.ReadMessage()
+		_, r, err := conn.NextReader()
+		if err != nil {
+			return err
+		}
+		b, err := io.ReadAll(reading{r, quiet})
 		if err != nil {
 			return err
 		}
@@ -120,6 +124,20 @@ func (f *follower) connect(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// silence is how long a line may bring nothing: the server pings every 25 s, but not in the middle of a message.
+var silence = 70 * time.Second
+
+// reading calls before before each read.
+type reading struct {
+	io.Reader
+	before func()
+}
+
+func (r reading) Read(p []byte) (int, error) {
+	r.before()
+	return r.Reader.Read(p)
 }
 
 // lost returns the close code that was received, if there is one, in place of the
