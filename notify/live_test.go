@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,7 +107,13 @@ func TestLongTransferIsNoSilence(t *testing.T) {
 	p.follow("a", "q", "")
 	p.expect("snapshot")
 	r.record(id, wide(0, 6000))
-	if m := p.skipAlive(); m.Type != "delta" || m.Seq != 2 {
+	large := p.skipAlive()
+	if large.Type != "large" || large.ID != "a" {
+		t.Errorf("%.300s", large.raw)
+	}
+	if m, err := p.next(); err != nil || !strings.Contains(large.raw, fmt.Sprintf(`"bytes":%d}`, len(m.raw))) {
+		t.Errorf("%d bytes (%v) after %s", len(m.raw), err, large.raw)
+	} else if m.Type != "delta" || m.Seq != 2 {
 		t.Errorf("%.300s", m.raw)
 	}
 	p.conn.SetPingHandler(func(string) error { return nil })

@@ -175,7 +175,7 @@ func (c *Conn) Write(frame []byte) error {
 // WriteDocument sends one frame with a large middle. The caller must not hold large values, because
 // it may wait for the client.
 func (c *Conn) WriteDocument(before []byte, doc *notify.Document, after []byte) error {
-	if err := c.out.document(before, doc, after); err != nil {
+	if err := c.out.document(before, doc, after, nil); err != nil {
 		c.cancel(err)
 	}
 	return context.Cause(c.ctx)

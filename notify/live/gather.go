@@ -28,6 +28,10 @@ type gathering struct {
 	frames  *[]byte // that are not written yet; nil: none
 }
 
+// largeMessage is the number of bytes beyond which a message is announced. A client that takes it as slowly as it may, a
+// notify.Chunk in the time of a write, is silent for less than two pings.
+const largeMessage = 128 << 10
+
 // flushAt is the number of collected bytes at which frames are written.
 const flushAt = 32 << 10
 
@@ -73,10 +77,10 @@ func (g *gathering) full() bool {
 // endOfMessage closes a message whose last member is a document.
 var endOfMessage = []byte("}")
 
-// document adds a message with a large middle, and writes it from where it is shared. An
-// error means that nothing was added: the connection ends, or the content was dropped during
-// the wait and is gone.
-func (g *gathering) document(before []byte, doc *notify.Document, after []byte) error {
+// document adds a message with a large middle, and writes it from where it is shared. If it is large, what announce returns for
+// its size comes before it, with nothing in between. An error means that nothing was added: the connection ends, or the content was
+// dropped during the wait and is gone.
+func (g *gathering) document(before []byte, doc *notify.Document, after []byte, announce func(size int) []byte) error {
 	doc.During(g.writing.Lock)
 	defer g.writing.Unlock()
 	if g.ctx.Err() != nil { // only what is collected already comes before the close frame
@@ -85,8 +89,14 @@ func (g *gathering) document(before []byte, doc *notify.Document, after []byte) 
 	if err := doc.Have(); err != nil {
 		return err
 	}
+	size := len(before) + doc.Size() + len(after)
 	g.mu.Lock()
-	b := append(appendHeader(g.bytes(), websocket.TextMessage, len(before)+doc.Size()+len(after)), before...)
+	b := g.bytes()
+	if size > largeMessage && announce != nil {
+		first := announce(size)
+		b = append(appendHeader(b, websocket.TextMessage, len(first)), first...)
+	}
+	b = append(appendHeader(b, websocket.TextMessage, size), before...)
 	*g.frames = b
 	frames := g.take() // before another frame can be added
 	g.mu.Unlock()

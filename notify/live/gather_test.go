@@ -64,7 +64,7 @@ func TestDocumentIsOneFrame(t *testing.T) {
 				if i%2 == 0 {
 					g.add([]byte("{small"), []byte("}"))
 				} else {
-					g.document([]byte("{"), open(), endOfMessage)
+					g.document([]byte("{"), open(), endOfMessage, nil)
 				}
 				g.Leave()
 			}

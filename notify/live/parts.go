@@ -36,7 +36,7 @@ func (sub *subscription) parts(st *registry.Status) error {
 			if last {
 				sub.sent(st.Position.Seq)
 			}
-			err = sub.c.out.document(sub.head(st, n, last), doc, endOfMessage)
+			err = sub.c.out.document(sub.head(st, n, last), doc, endOfMessage, sub.large)
 		}
 		switch {
 		case err != nil || last:

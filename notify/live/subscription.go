@@ -286,7 +286,12 @@ func (sub *subscription) change(ev *notify.StreamEvent) error {
 		out.add([]byte(before), []byte(sub.id), []byte(between), small, []byte(after))
 		return nil
 	}
-	return out.document([]byte(before+sub.id+between), body.Document(), endOfMessage)
+	return out.document([]byte(before+sub.id+between), body.Document(), endOfMessage, sub.large)
+}
+
+// large announces a message, for clients that see nothing of it before its end and must not take that for silence.
+func (sub *subscription) large(size int) []byte {
+	return frame("large", member("id", sub.id), member("bytes", size))
 }
 
 // status reports a state. reason distinguishes stale, failing and idle.

@@ -417,7 +417,8 @@ export class Freshet {
   }
 
   receive (m) {
-    this.heard = Date.now()
+    // The message after large comes as a whole, so it may be long until then. The server cuts slower lines: 32 KiB in 10 s.
+    this.heard = Date.now() + (m.type === 'large' ? m.bytes / 3.2 : 0)
     if (this.closed) return
     if (m.type === 'ready') return this.begin(m)
     const sub = this.byId.get(m.id)

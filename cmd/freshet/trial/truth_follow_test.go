@@ -272,6 +272,7 @@ func (f *wsFollower) receive(conn *websocket.Conn, n notice, raw []byte) bool {
 		s.change(n, raw)
 	case "alive":
 		s.alive(n)
+	case "large":
 	case "status":
 		if !f.faults {
 			s.object("%.300s", raw)

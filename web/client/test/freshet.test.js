@@ -186,6 +186,22 @@ test('a refused subscription is asked for again after growing pauses, of what th
   }
 })
 
+test('the time for a large message is no silence', async () => {
+  for (const [announced, lost] of [[true, false], [false, true]]) {
+    let troubles = 0
+    class Server extends fakeServer((m, socket) => {
+      if (announced && m.type === 'subscribe') socket.say({ type: 'large', id: m.id, bytes: 32000 })
+    }) {
+      say (m) { super.say(m.type === 'ready' ? { ...m, ping: '20ms' } : m) }
+    }
+    const freshet = new Freshet('http://127.0.0.1:1', { minBackoff: 60000, WebSocket: Server, trouble: () => troubles++ })
+    freshet.follow('q')
+    await wait(500)
+    freshet.close()
+    assert.equal(troubles > 0, lost)
+  }
+})
+
 test('the package ws is used if there is no global WebSocket', async () => {
   const { WebSocketServer } = await import('ws')
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
