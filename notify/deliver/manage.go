@@ -35,11 +35,22 @@ func (e *Engine) Resume(id string) (registry.Subscription, error) {
 	}))
 }
 
+// Sendable returns an error if nothing is sent for a subscription now.
+func Sendable(s *registry.Subscription) error {
+	switch s.State {
+	case registry.Active:
+		return nil
+	case registry.Pending:
+		return registry.Conflict("the subscription is pending: its address has not answered webhook.verify yet")
+	}
+	return registry.Conflict("the subscription is " + string(s.State) + ": resume it first")
+}
+
 // Resend sends a dead letter of a subscription again, or all of them for "".
 func (e *Engine) Resend(id, letter string) (registry.Subscription, error) {
 	return e.Edit(id, existing(func(s *registry.Subscription) error {
-		if s.State != registry.Active {
-			return registry.Conflict("the subscription is " + string(s.State) + ": resume it first")
+		if err := Sendable(s); err != nil {
+			return err
 		}
 		found := false
 		for i := range s.Dead {

@@ -237,10 +237,10 @@ func (m *Manager) Replay(id string, r registry.Replay) (registry.Subscription, e
 		return m.Engine.Resend(id, r.ID)
 	}
 	return m.edit(id, func(s *registry.Subscription) error {
-		switch {
-		case s.State != registry.Active:
-			return registry.Conflict("the webhook is " + string(s.State) + ": resume it first")
-		case r.ID != "":
+		if err := deliver.Sendable(s); err != nil {
+			return err
+		}
+		if r.ID != "" {
 			return registry.BadSetting("/id", "say either id or after")
 		}
 		s.Cursor, s.Seen, s.Outbox, s.Withheld = *r.After, registry.Position{}, nil, nil

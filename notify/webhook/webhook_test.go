@@ -173,6 +173,22 @@ func TestGone(t *testing.T) {
 	until(t, "what waited", func() bool { return h.holds(id, notifytest.Rows("a")) })
 }
 
+// Nothing is sent again to an address that has not confirmed the webhook.
+func TestReplayBeforeTheConfirmation(t *testing.T) {
+	r, h := newRig(t), newReceiver(t)
+	r.log.Add("q", diff.Select, false)
+	h.on(func(int, message) int { return 500 }, nil)
+	s, err := r.Create(admin, registry.WebhookRequest{URL: h.http.URL + "/hook", Query: "q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []registry.Replay{{}, {After: &registry.Position{Epoch: "e1-q", Seq: 1}}} {
+		if _, err := r.Replay(s.ID, again); err == nil || !strings.Contains(err.Error(), "its address has not answered webhook.verify yet") {
+			t.Errorf("%+v: %v", again, err)
+		}
+	}
+}
+
 // A message that no endpoint accepts becomes a dead letter; a snapshot takes its place,
 // and the letter can be sent again.
 func TestDeadLettersAndReplay(t *testing.T) {
