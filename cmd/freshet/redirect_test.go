@@ -43,6 +43,16 @@ func TestRedirectsAreErrors(t *testing.T) {
 	}
 }
 
+// What a webhook is after a replay is printed with --json.
+func TestReplayAsJSON(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"id":"wh_1"}`) }))
+	defer s.Close()
+	code, out, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": s.URL}, "", "webhook", "replay", "wh_1", "--json")
+	if code != cli.ExitOK || out != `{"id":"wh_1"}`+"\n" || stderr != "" {
+		t.Errorf("exit code %d, prints %q, says %q", code, out, stderr)
+	}
+}
+
 // A page of another program is neither a success nor a backup.
 func TestPagesAreNoAnswers(t *testing.T) {
 	kind := "text/html"

@@ -115,7 +115,9 @@ func removeStored(a *remote, db *store.DB, _ *cobra.Command, refs []string) erro
 		if err := db.Rules.EditRules(&registry.RuleEdit{Remove: ids}); err != nil {
 			return err
 		}
-		fmt.Fprintln(a.w.Stderr, ref, "is removed")
+		if err := a.sayDone(ref, "is removed"); err != nil {
+			return err
+		}
 	}
 	return nil
 }

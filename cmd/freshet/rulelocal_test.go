@@ -49,10 +49,13 @@ func TestRuleRemoveLocal(t *testing.T) {
 		if node {
 			continue
 		}
-		for _, ref := range []string{"rule_a", "late"} { // then one of the name is left
-			if code, said := remove(ref); code != 0 {
-				t.Errorf("%s: %d %s", ref, code, said)
-			}
+		if code, said := remove("rule_a"); code != 0 {
+			t.Errorf("%d %s", code, said)
+		}
+		// Then one of the name is left.
+		code, out, said := runCLI(t, nil, "", "rule", "remove", "late", "--local", "--data", dir, "--json")
+		if want := `{"done":"is removed","ref":"late"}` + "\n"; code != 0 || out != want {
+			t.Errorf("%d %s, prints %q, want %q", code, said, out, want)
 		}
 		if db, err = store.Open(dir, store.Options{}); err != nil {
 			t.Fatal(err)
@@ -85,7 +88,9 @@ func TestExportMovesRules(t *testing.T) {
 		t.Errorf("exported\n%s", exported)
 	}
 	for range 2 {
-		w.must(t, exported, "store", "import", "--data", fresh, "-")
+		if out := w.must(t, exported, "store", "import", "--data", fresh, "--json", "-"); !strings.HasPrefix(out, `{"added":`) {
+			t.Errorf("import --json prints %q", out)
+		}
 		w.must(t, "", "store", "check", "--data", fresh)
 		if again := w.must(t, "", "store", "export", "--data", fresh); again != exported {
 			t.Errorf("exported, imported and exported again:\n%s\nwant\n%s", again, exported)

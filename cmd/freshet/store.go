@@ -203,7 +203,11 @@ func importStore(a *remote, c *cobra.Command, args []string) error {
 	}
 	defer db.Close()
 	n, err := exchange.Import(db, in, a.w.Stderr)
-	fmt.Fprintf(a.w.Stderr, "%d added, %d were there already, %d refused\n", n.Added, n.There, n.Refused)
+	if a.asJSON {
+		err = errors.Join(err, cli.PrintJSON(a.w.Stdout, map[string]int{"added": n.Added, "there": n.There, "refused": n.Refused}))
+	} else {
+		fmt.Fprintf(a.w.Stderr, "%d added, %d were there already, %d refused\n", n.Added, n.There, n.Refused)
+	}
 	if err == nil && n.Refused > 0 {
 		err = fmt.Errorf("%d lines were not imported", n.Refused)
 	}

@@ -336,14 +336,20 @@ func printDone(done string) printer {
 		switch {
 		case err != nil:
 			return err
-		case !a.asJSON:
-			_, err = fmt.Fprintf(a.w.Stderr, "%s %s\n", r.ref, done)
-			return err
-		case raw == nil:
-			return cli.PrintJSON(a.w.Stdout, map[string]string{"ref": r.ref, "done": done})
+		case !a.asJSON || raw == nil:
+			return a.sayDone(r.ref, done)
 		}
 		return cli.PrintJSON(a.w.Stdout, raw)
 	}
+}
+
+// sayDone says what was done to an object, with --json as an object.
+func (a *remote) sayDone(ref, done string) error {
+	if a.asJSON {
+		return cli.PrintJSON(a.w.Stdout, map[string]string{"ref": ref, "done": done})
+	}
+	_, err := fmt.Fprintf(a.w.Stderr, "%s %s\n", ref, done)
+	return err
 }
 
 // printList returns a printer of the pages of a list: as a table with a header and the cells of each member, in the
@@ -369,17 +375,6 @@ func printList[T any](member, header string, cells func(v T) []any, sortBy ...fu
 			t.row(cells(v)...)
 		}
 		return t.Flush()
-	}
-}
-
-// printNote returns a printer that says what happens, whatever the answer is.
-func printNote(said string) printer {
-	return func(ctx context.Context, a *remote, r sending) error {
-		if err := a.do(ctx, r.method, r.path, r.body, nil); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintln(a.w.Stderr, said)
-		return err
 	}
 }
 

@@ -40,7 +40,7 @@ messages of type webhook.verify until it answers 2xx.`,
 				{name: "secret", value: "", usage: "the secret, whsec_… (default: generated)"},
 			}},
 		{use: "replay ID", short: "Send dead letters, or the changes after a position, again", example: "freshet webhook replay wh_4kq…",
-			call: "POST /v1/webhooks/{}/replay", out: printNote("the messages are sent next"), one: []string{"message after"}, flags: []option{
+			call: "POST /v1/webhooks/{}/replay", out: printWith(printReplayed), one: []string{"message after"}, flags: []option{
 				{name: "message", value: "", usage: "only this dead letter (msg_…)", member: "id"},
 				{name: "after", value: "", usage: "everything that changed after this position (epoch:number)"},
 			}},
@@ -62,6 +62,11 @@ func webhookFilter(_ *remote, c *cobra.Command, _ []string, body map[string]any)
 func printWebhook(a *remote, v api.Webhook) error {
 	fmt.Fprintf(a.w.Stderr, "The secret is shown only now: %s\n", v.Secret)
 	_, err := fmt.Fprintln(a.w.Stdout, v.ID)
+	return err
+}
+
+func printReplayed(a *remote, _ api.Webhook) error {
+	_, err := fmt.Fprintln(a.w.Stderr, "the messages are sent next")
 	return err
 }
 
