@@ -141,6 +141,18 @@ func (c ruleAPI) list() error {
 	if c.params.err != nil {
 		return c.params.err
 	}
+	var unknown error // unless rules have outlived the query
+	if query != "" {
+		q, err := c.Registry.Resolve(c.caller, query)
+		switch {
+		case err == nil:
+			query = q.ID
+		case !missing(err):
+			return err
+		case after == "":
+			unknown = err
+		}
+	}
 	views := []api.Rule{}
 	for {
 		page, err := c.Rules.Rules(after, 500)
@@ -155,7 +167,11 @@ func (c ruleAPI) list() error {
 				views = append(views, ruleViewOf(r))
 			}
 		}
-		if len(page) == 0 {
+		switch {
+		case len(page) > 0:
+		case len(views) == 0 && unknown != nil:
+			return unknown
+		default:
 			return c.page("rules", views, "", "status", "query", "limit")
 		}
 	}

@@ -88,6 +88,18 @@ func (w *world) alerting(c *Config) {
 	}
 }
 
+// Rules are listed by their query, also those that have outlived it.
+func TestRulesOfAQueryThatEnded(t *testing.T) {
+	w := newWorld(t)
+	id := w.register(selectText, `"name":"rows"`)
+	w.post("/v1/rules", `{"name":"some","query":"rows","when":"rows > 0"}`).status(201)
+	w.do("DELETE", "/v1/queries/"+id, "").status(204)
+	if list := w.get("/v1/rules?query=" + id).status(200).json()["rules"].([]any); len(list) != 1 {
+		t.Errorf("the rules of a query that ended: %v", list)
+	}
+	w.get("/v1/rules?query=rows").problem(404, "not-found")
+}
+
 func TestRules(t *testing.T) {
 	w := newWorld(t)
 	got := atomic.Int32{}
@@ -151,6 +163,12 @@ func TestRules(t *testing.T) {
 	w.do("POST", "/v1/rules", "name=c", "Content-Type: text/plain").problem(415, "unsupported-media-type")
 	w.do("POST", "/v1/rules/try", "name=c", "Content-Type: text/plain").problem(415, "unsupported-media-type")
 	w.get("/v1/rules?status=well").problem(400, "malformed")
+	for _, ref := range []string{"rows", id} {
+		if list := w.get("/v1/rules?query=" + ref).status(200).json()["rules"].([]any); len(list) != 1 {
+			t.Errorf("the rules of %s: %v", ref, list)
+		}
+	}
+	w.get("/v1/rules?query=nothing").problem(404, "not-found")
 	w.get("/v1/rules/nothing").problem(404, "not-found")
 	w.do("DELETE", "/v1/rules/nothing", "").problem(404, "not-found")
 

@@ -50,7 +50,7 @@ supposes that each result was confirmed all the time until the next change.`,
 				return []any{v.Name, v.Status, v.Firing, v.Pending, v.Fired, v.Query, v.When, show.Escape(ruleTrouble(&v))}
 			}), flags: []option{
 				{name: "status", value: "", usage: "only this status: firing, pending, inactive, stale, waiting, failing, paused, ended"},
-				{name: "query", value: "", usage: "only of this query (its id)"},
+				{name: "query", value: "", usage: "only of this query (its id or name)"},
 			}},
 		{use: "show NAME", short: "Show a rule with its alerts and its history", example: "freshet rule show late",
 			call: "GET /v1/rules/{}", out: printWith(printRule)},
