@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -87,6 +88,28 @@ func TestEmptyTokenFile(t *testing.T) {
 func TestExampleFileChecks(t *testing.T) {
 	if code, _, stderr := runCLI(t, nil, "", "config", "check", "--config", "dist/freshet.example.yaml"); code != cli.ExitOK {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// A file of a secret that cannot be read is named. It may come later, so that is no error.
+func TestConfigCheckNamesMissingSecrets(t *testing.T) {
+	file, there := filepath.Join(t.TempDir(), "f.yaml"), filepath.Join(t.TempDir(), "there")
+	text := "endpoints:\n- {name: a, url: \"http://127.0.0.1:1/\", auth: {basic: {username: u, password_file: /nowhere/a}}}\n" +
+		"- {name: b, url: \"http://127.0.0.1:2/\", auth: {digest: {username: u, password_file: /nowhere/b}}}\n" +
+		"- {name: c, url: \"http://127.0.0.1:3/\", auth: {bearer: {token_file: /nowhere/c}}}\n" +
+		"- {name: d, url: \"http://127.0.0.1:4/\", auth: {bearer: {token_file: " + there + "}}}\n"
+	for name, text := range map[string]string{file: text, there: "secret"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, _, stderr := runCLI(t, nil, "", "config", "check", "--config", file)
+	for i, want := range []string{"auth.basic.password_file: open /nowhere/a", "auth.digest.password_file: open /nowhere/b",
+		"auth.bearer.token_file: open /nowhere/c"} {
+		want = fmt.Sprintf("note: endpoints[%d] (%c): %s", i, 'a'+i, want)
+		if code != cli.ExitOK || !strings.Contains(stderr, want) || strings.Count(stderr, "note:") != 3 {
+			t.Errorf("exit code %d, says %s, want %q", code, stderr, want)
+		}
 	}
 }
 

@@ -237,7 +237,31 @@ func CheckStart(c *config.Config) (doubts []string, err error) {
 			doubts = append(doubts, fmt.Sprintf("%v\nThe server starts only if %s %s.", x.err, where, x.what))
 		}
 	}
-	return doubts, nil
+	return append(doubts, unreadSecrets(c)...), nil
+}
+
+// unreadSecrets says which files with secrets of endpoints cannot be read now.
+func unreadSecrets(c *config.Config) (doubts []string) {
+	for i, e := range c.Endpoints {
+		files := map[string]string{}
+		for kind, p := range map[string]*registry.Password{"basic": e.Auth.Basic, "digest": e.Auth.Digest} {
+			if p != nil {
+				files[kind+".password_file"] = p.PasswordFile
+			}
+		}
+		if e.Auth.Bearer != nil {
+			files["bearer.token_file"] = e.Auth.Bearer.TokenFile
+		}
+		for setting, path := range files {
+			if path == "" {
+				continue
+			}
+			if _, err := os.ReadFile(path); err != nil {
+				doubts = append(doubts, fmt.Sprintf("endpoints[%d] (%s): auth.%s: %v", i, e.Name, setting, err))
+			}
+		}
+	}
+	return doubts
 }
 
 // noDefaultEndpoint returns an error if default_endpoint is none of the endpoints of a configuration.
