@@ -91,7 +91,7 @@ func TestOutlook(t *testing.T) {
 			t.Errorf("%d alerts fire for the role %s, want %d", got, role, n)
 		}
 	}
-	for caller, n := range map[string]int{"parking": 1, "other": 0} { // each is told of its own rules
+	for caller, n := range map[string]int{"parking": 1, "other": 0} { // each hears about its own rules
 		count := 0
 		for _, x := range o.Troubles(registry.Caller{Name: caller, Role: registry.RoleApp}) {
 			if x.Kind == "rule" {
