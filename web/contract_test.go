@@ -3,8 +3,11 @@ package web
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +15,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web/docs"
 )
 
 // seen holds the (method, path, status) that the tests of this package received.
@@ -83,7 +87,7 @@ func (w *world) check(r *http.Request, a *answer) {
 }
 
 // everywhere lists the statuses that any call may answer with.
-var everywhere = map[int]bool{400: true, 405: true, 421: true, 500: true, 503: true, 403: true, 408: true, 429: true, 507: true}
+var everywhere = map[int]bool{400: true, 405: true, 421: true, 500: true, 503: true, 403: true, 408: true, 413: true, 429: true, 507: true}
 
 func (w *world) body(r *http.Request, a *answer, schema string) {
 	w.t.Helper()
@@ -178,6 +182,38 @@ func TestDocumentKnowsEveryRoute(t *testing.T) {
 			if m != "parameters" && !routes[m+" "+p] {
 				t.Errorf("%s %s is not served", m, p)
 			}
+		}
+	}
+}
+
+// The document describes every metric, and subscriptions by every way.
+func TestDocumentKnowsEveryMetric(t *testing.T) {
+	text, known := string(docs.OpenAPI), 0
+	for _, root := range []string{".", "../cmd"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			code, err := os.ReadFile(path)
+			for _, m := range regexp.MustCompile(`"(freshet_[a-z_]+)"`).FindAllSubmatch(code, -1) {
+				if known++; !regexp.MustCompile(string(m[1]) + `\b`).MatchString(text) {
+					t.Errorf("%s has the metric %s, which the document does not describe", path, m[1])
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if known < 60 {
+		t.Errorf("only %d metrics were found", known)
+	}
+	_, ways, _ := strings.Cut(text, "`freshet_subscriptions{way,state}`")
+	ways, _, _ = strings.Cut(ways, "and state")
+	for _, way := range registry.Ways {
+		if !strings.Contains(ways, "`"+string(way)+"`") {
+			t.Errorf("freshet_subscriptions has the way %s, which the document does not list", way)
 		}
 	}
 }

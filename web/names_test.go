@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A name that others gave to several queries or profiles is refused with their ids on
+// A name that others gave to several queries, profiles or rules is refused with their ids on
 // every path.
 func TestAmbiguousNames(t *testing.T) {
 	w := newWorld(t)
@@ -21,6 +21,7 @@ func TestAmbiguousNames(t *testing.T) {
 			t.Fatal("no profile")
 		}
 		w.get("/v1/queries/prices").status(200)
+		w.post("/v1/rules", `{"name":"late","query":"prices","when":"rows > 100"}`).status(201)
 		w.get("/v1/profiles/needs").status(200)
 	}
 	w.token = secrets["ops"]
@@ -31,13 +32,17 @@ func TestAmbiguousNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, rt := range s.routes {
-		path := strings.NewReplacer("/v1/queries/{id}", "/v1/queries/prices", "/v1/profiles/{id}", "/v1/profiles/needs").Replace(rt.path)
+		path := strings.NewReplacer("/v1/queries/{id}", "/v1/queries/prices", "/v1/profiles/{id}", "/v1/profiles/needs",
+			"/v1/rules/{id}", "/v1/rules/late").Replace(rt.path)
 		if path == rt.path && (rt.method != "POST" || paths[path] == "") {
 			continue
 		}
 		body, headers := paths[path], []string{"Content-Type: application/json"}
 		if rt.method == "PATCH" {
 			body = `{"weight":2}`
+			if strings.Contains(path, "/rules/") {
+				body = `{"summary":"it is late"}`
+			}
 		}
 		a := w.do(rt.method, path, body, headers...).problem(409, "ambiguous-name")
 		if list, _ := a.json()["ids"].([]any); len(list) != 2 {
@@ -50,6 +55,7 @@ func TestAmbiguousNames(t *testing.T) {
 		}
 	}
 	w.get("/v1/subscriptions?query=prices").problem(409, "ambiguous-name")
+	w.get("/metrics/results?query=prices").problem(409, "ambiguous-name")
 	w.get("/v1/queries/" + ids[1]).status(200)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/web/api"
@@ -154,11 +155,12 @@ var problemKinds = map[registry.Kind]kindAnswer{
 	registry.KindBodyTooSlow: {408, "A request's body has to arrive within half a minute.",
 		"Send it again over a faster connection, or send less."},
 	registry.KindNotAcceptable: {406, "The result cannot be written in any of the formats that were asked for.",
-		"Ask for srj, srx, csv or tsv of SELECT, srj or srx of ASK, nt or ttl of CONSTRUCT and DESCRIBE."},
+		"Ask for one of " + strings.Join(Representations(diff.Select), ", ") + " of SELECT and ASK, or of " +
+			strings.Join(Representations(diff.Construct), ", ") + " of CONSTRUCT and DESCRIBE."},
 	registry.KindNameTaken: {409, "The caller's registration of another query has this name; ids names that query.",
 		"Choose another name, or register with replace: true, which moves the name and releases the registration of that query."},
-	registry.KindAmbiguousName: {409, "The name is none of the caller's own, and others gave it to several queries or " +
-		"profiles; ids lists some of them.",
+	registry.KindAmbiguousName: {409, "The name is none of the caller's own, and others gave it to several queries, " +
+		"profiles or rules; ids lists some of them.",
 		"Use an id."},
 	registry.KindExists: {409, "The name is taken.",
 		"Choose another name."},
