@@ -481,7 +481,8 @@ func TestContinuesByTime(t *testing.T) {
 // The first message of a topic may come while nothing is read. It is asked for by time.
 func TestFirstMessageOfATopicUnread(t *testing.T) {
 	id := func(l line, eqiad, codfw int) line {
-		l.id = fmt.Sprintf(`[{"topic":"eqiad.mutation","partition":0,"offset":%d},{"topic":"codfw.mutation","partition":0,"offset":%d}]`, eqiad, codfw)
+		l.id = fmt.Sprintf(`[{"topic":"eqiad.mutation","partition":0,"offset":%d},`+
+			`{"topic":"codfw.mutation","partition":0,"offset":%d}]`, eqiad, codfw)
 		return l
 	}
 	first, second := added(7), added(8)
