@@ -106,9 +106,11 @@ func (s *server) record(rec *recorder, r *http.Request, took time.Duration) {
 	}
 	level := slog.LevelInfo
 	switch {
+	case rec.route == "/healthz" || rec.route == "/readyz": // which are asked for all the time, also while the answer is no
+		level = slog.LevelDebug
 	case rec.failure != nil:
 		level = slog.LevelError
-	case rec.route == "/healthz" || rec.route == "/readyz" || rec.route == "/metrics" || fromNode(r):
+	case rec.route == "/metrics" || fromNode(r):
 		level = slog.LevelDebug
 	}
 	if !s.Logger.Enabled(r.Context(), level) {

@@ -331,6 +331,9 @@ func TestServerCalls(t *testing.T) {
 	if a := w.get("/readyz").problem(503, "not-ready"); a.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
+	if log := w.log.String(); log != "" {
+		t.Errorf("a look at the health of a server that is not ready is logged:\n%s", log)
+	}
 	w.get("/healthz").status(200)
 	w = newWorld(t, func(c *Config) { c.Live, c.Metrics = nil, nil })
 	r := httptest.NewRecorder()
