@@ -194,7 +194,7 @@ func (c *Cluster) Members() string {
 // ofNode are the settings that may differ between the nodes of a cluster.
 var ofNode = []string{
 	// Addresses, files, and the log, which are those of one machine:
-	"listen", "public_url", "data", "tls.cert", "tls.key", "log.level", "log.format",
+	"listen", "public_url", "data", "tls.cert", "tls.key", "log.level", "log.format", "proxies.networks", "proxies.header",
 	"cluster.node", "cluster.listen", "cluster.clients", "cluster.role", "cluster.tls.cert", "cluster.tls.key", "cluster.tls.ca",
 	// What one machine can bear:
 	"limits.connections", "limits.address_connections", "limits.reserve",

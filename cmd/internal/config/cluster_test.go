@@ -151,6 +151,7 @@ func TestSharedSettings(t *testing.T) {
 		{fmt.Sprintf(tokens, hash), "", "tokens"},
 		{"endpoints: [{name: city, url: \"http://localhost\"}]\n", "endpoints: [{name: city, url: \"http://localhost\", slot: " +
 			"never}]\n", "endpoints.city"},
+		{"proxies: {networks: [10.0.0.0/8], header: Forwarded}\n", "", ""}, // of the machine before the node
 	} {
 		a, err := loadConfig(t, x.first, nil)
 		if err != nil {
