@@ -15,7 +15,7 @@ export type Form = 'SELECT' | 'ASK' | 'CONSTRUCT' | 'DESCRIBE'
 export interface Position { epoch: string, seq: number }
 
 /** What save returns and options.from accepts: plain JSON. */
-export interface Saved extends Position { form?: Form, ordered?: boolean, document?: string }
+export interface Saved extends Position { form?: Form, ordered?: boolean, document?: string, filter?: Filter }
 
 /** SPARQL results (SELECT) or triples (CONSTRUCT, DESCRIBE). */
 export interface Rows {
@@ -47,7 +47,7 @@ export interface Filter {
 }
 
 export interface FollowOptions {
-  /** Where to resume: what save returned. */
+  /** Where to resume: what save returned. With another filter, it has no effect. */
   from?: Saved | null
   /** The minimum time between two messages, such as "5s". */
   rate?: string

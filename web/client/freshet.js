@@ -235,13 +235,18 @@ class Subscription {
     this.query = query
     this.handler = handler
     this.options = options
-    this.replica = new Replica(options.from)
+    // What another filter left is no part of what this one leaves: begin with the whole result.
+    const same = JSON.stringify(options.from?.filter ?? null) === JSON.stringify(options.filter ?? null)
+    this.replica = new Replica(same ? options.from : null)
     this.id = null // of the current subscription; new for each one
   }
 
   get result () { return this.replica.result }
   get position () { return this.replica.position }
-  save () { return this.replica.save() }
+  save () {
+    const saved = this.replica.save()
+    return saved && this.options.filter ? { ...saved, filter: this.options.filter } : saved
+  }
 
   /** Stops following. */
   close () {

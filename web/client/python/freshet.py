@@ -327,7 +327,8 @@ class Update:
 
     added and removed: rows as bindings, or N-Triples statements; result: the result now;
     position: its place in the log; change: the server's change, None if the result was
-    read as a whole (at first, and after changes that the log no longer holds).
+    read as a whole (at first, and after changes that the log no longer holds); filter: the
+    options of follow that select rows and changes.
     """
 
     result: Result
@@ -335,11 +336,13 @@ class Update:
     added: List[Any]
     removed: List[Any]
     change: Optional[Change]
+    filter: Dict[str, List[str]] = field(default_factory=dict, repr=False)
 
     def save(self) -> Dict[str, Any]:
         """The state as plain JSON, for follow(…, saved=…)."""
         r, at = self.result, self.position
-        return {"epoch": at.epoch, "seq": at.seq, "form": r.form, "ordered": r.ordered, "document": r.document()}
+        return {"epoch": at.epoch, "seq": at.seq, "form": r.form, "ordered": r.ordered, "document": r.document(),
+                **({"filter": self.filter} if self.filter else {})}
 
 
 def _difference(old: Optional[Result], new: Result) -> Tuple[List[Any], List[Any]]:
@@ -418,7 +421,9 @@ class Freshet:
 
     def follow(self, query: str, saved: Optional[Dict[str, Any]] = None, **options: Any) -> "Follower":
         """Follows a query by its id or name. saved is what Update.save returned. Options are
-        the parameters of the event stream: rate="5s", min_rows, min_jaccard, vars, where."""
+        the parameters of the event stream: rate="5s", min_rows, min_jaccard, vars, where.
+        A state that was saved with another filter is not gone on from: the first update
+        is then the difference between it and the whole result."""
         return Follower(self, query, saved, options)
 
     def _connect(self, timeout: float) -> http.client.HTTPConnection:
@@ -477,7 +482,7 @@ class Follower:
 
     def __init__(self, client: Freshet, query: str, saved: Optional[Dict[str, Any]], options: Dict[str, Any]):
         self.query, self.reason, self.trouble = query, "", None  # reason says why the query ended
-        self._client, self._options = client, options
+        self._client, self._options, self._filter = client, options, _filter(options)
         self._seen: Optional[Result] = None  # the result of the last update
         self._result: Optional[Result] = None
         self._position: Optional[Position] = None
@@ -485,6 +490,8 @@ class Follower:
             try:
                 self._position = Position(saved["epoch"], int(saved["seq"]))
                 self._result = self._seen = Result.parse(saved["form"], saved["ordered"], saved["document"])
+                if saved.get("filter", {}) != self._filter:  # what that one left is no part of what this one leaves
+                    self._result = self._position = None
             except (LookupError, TypeError, ValueError, AttributeError) as e:
                 raise ValueError("saved is not what Update.save returned: leave it out to begin with the whole result") from e
         self._closed = threading.Event()
@@ -626,7 +633,13 @@ class Follower:
         else:
             added, removed = _difference(self._seen, self._result)
         self._seen = self._result
-        return Update(self._result, self._position, added, removed, change)
+        return Update(self._result, self._position, added, removed, change, self._filter)
+
+
+def _filter(options: Dict[str, Any]) -> Dict[str, List[str]]:
+    """The options that select rows and changes, as the address has them."""
+    names = [name for name in ("min_rows", "min_jaccard", "vars", "where") if options.get(name) is not None]
+    return {name: [str(x) for x in (v if isinstance(v, (list, tuple)) else [v])] for name, v in ((name, options[name]) for name in names)}
 
 
 class _Again(Exception):

@@ -7,6 +7,7 @@ import datetime
 import decimal
 import http.server
 import io
+import json
 import os
 import threading
 import unittest
@@ -99,6 +100,31 @@ class Large(unittest.TestCase):
     def test_where(self):
         with self.assertRaisesRegex(freshet.FreshetError, "without where"):
             self.first(where="a:>:1")
+
+
+class Saved(unittest.TestCase):
+    """The first update after a saved state is the difference to it."""
+
+    def update(self, saved, rows, **options):
+        follower = freshet.Follower(None, "q", saved, options)
+        event = {"form": "SELECT", "epoch": "e", "seq": 3, "results": table(*rows)}
+        return follower, follower._take("snapshot", event)
+
+    def names(self, rows):
+        return [row["n"]["value"] for row in rows]
+
+    def test_filters(self):
+        saved = json.loads(json.dumps(self.update(None, ["a", "b"], where="n:>:1", min_rows=1)[1].save()))
+        follower = freshet.Follower(None, "q", saved, {"where": ["n:>:1"], "min_rows": "1", "rate": "5s"})
+        self.assertEqual(follower._position, freshet.Position("e", 3))
+        for other in ({}, {"where": "n:>:2", "min_rows": 1}, {"where": "n:>:1"}):
+            follower, update = self.update(saved, ["b", "c"], **other)
+            self.assertEqual((self.names(update.added), self.names(update.removed)), (["c"], ["a"]))
+            self.assertIsNone(freshet.Follower(None, "q", saved, other)._position)
+        plain = self.update(None, ["a"])[1].save()
+        self.assertNotIn("filter", plain)
+        self.assertIsNotNone(freshet.Follower(None, "q", plain, {"rate": "5s"})._position)
+        self.assertIsNone(freshet.Follower(None, "q", plain, {"min_rows": 2})._position)
 
 
 class Mistakes(unittest.TestCase):

@@ -186,6 +186,32 @@ test('a refused subscription is asked for again after growing pauses, of what th
   }
 })
 
+test('a saved state has no effect with another filter', async () => {
+  const filter = { where: [{ var: 's', op: '>', value: '1' }] }
+  const follow = async (from, filter) => {
+    let asked
+    const freshet = new Freshet('http://127.0.0.1:1', {
+      WebSocket: fakeServer((m, socket) => {
+        if (m.type !== 'subscribe') return
+        asked = m.resume
+        socket.say({ type: 'subscribed', id: m.id, epoch: 'e', seq: 3, resumed: !!m.resume })
+        if (!m.resume) socket.say({ type: 'snapshot', id: m.id, epoch: 'e', seq: 3, form: 'SELECT', results: rows('a') })
+      })
+    })
+    const sub = freshet.follow('q', () => {}, { from, filter })
+    await wait(50)
+    freshet.close()
+    return [JSON.parse(JSON.stringify(sub.save())), asked]
+  }
+  const [saved] = await follow(null, filter)
+  assert.deepEqual(saved.filter, filter)
+  assert.deepEqual((await follow(saved, filter))[1], { epoch: 'e', seq: 3 })
+  for (const other of [undefined, { ...filter, min_rows: 2 }]) assert.equal((await follow(saved, other))[1], undefined)
+  const [plain] = await follow(null)
+  assert.deepEqual((await follow(plain))[1], { epoch: 'e', seq: 3 })
+  assert.equal((await follow(plain, filter))[1], undefined)
+})
+
 test('the time for a large message is no silence', async () => {
   for (const [announced, lost] of [[true, false], [false, true]]) {
     let troubles = 0
