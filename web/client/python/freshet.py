@@ -346,7 +346,7 @@ class Update:
 
 
 def _difference(old: Optional[Result], new: Result) -> Tuple[List[Any], List[Any]]:
-    before = collections.Counter(old.rows if old else ())
+    before = collections.Counter(old.rows if old and old.form == new.form else ())  # the name may be that of another query now
     after = collections.Counter(new.rows)
     rows = json.loads if new.form == "SELECT" else str
     return [rows(x) for x in (after - before).elements()], [rows(x) for x in (before - after).elements()]

@@ -127,6 +127,17 @@ class Saved(unittest.TestCase):
         self.assertIsNone(freshet.Follower(None, "q", plain, {"min_rows": 2})._position)
 
 
+    def test_another_form(self):
+        graph = freshet.Result("CONSTRUCT", rows=("<s> <p> <o> .",))
+        saved = freshet.Update(graph, freshet.Position("other", 9), [], [], None).save()
+        _, update = self.update(saved, ["a"])
+        self.assertEqual((self.names(update.added), update.removed), (["a"], []))
+        for form, results in (("CONSTRUCT", {"triples": list(graph.rows)}), ("ASK", {"boolean": True})):
+            follower, _ = self.update(None, ["a"])
+            update = follower._take("snapshot", {"form": form, "epoch": "f", "seq": 1, "results": results})
+            self.assertEqual((update.added, update.removed), (results.get("triples", []), []))
+
+
 class Mistakes(unittest.TestCase):
     def test_arguments(self):
         with self.assertRaises(ValueError) as e:
