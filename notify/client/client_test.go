@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -233,6 +234,32 @@ func TestRules(t *testing.T) {
 			}
 			s.asked(c.asked...)
 		})
+	}
+}
+
+// Each subscription begins as live, also if the query was stale before.
+func TestLiveAfterReconnect(t *testing.T) {
+	stale := `{"type":"status","id":"ID","state":"stale"}`
+	s := serve(t, []string{fresh, snapshot("e", 3, "a"), stale, "close 4001"}, []string{resumed, stale, "close 4001"},
+		[]string{resumed, delta("e", 3, 4, doc("z"), doc("a"))})
+	var told []string
+	enough := errors.New("enough")
+	o := client.Options{Server: s.http.URL, Query: "q", MinBackoff: time.Millisecond}
+	err := client.Follow(t.Context(), o, func(e client.Event) error {
+		if e.Kind == client.Delta {
+			return enough
+		}
+		if e.Kind == client.Status {
+			var m struct{ State string }
+			if json.Unmarshal(e.Raw, &m) != nil || m.State != e.Health {
+				t.Errorf("%s: %s", e.Health, e.Raw)
+			}
+			told = append(told, e.Health)
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || !slices.Equal(told, []string{"stale", "live", "stale", "live"}) {
+		t.Errorf("%v, told %v", err, told)
 	}
 }
 

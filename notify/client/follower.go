@@ -25,6 +25,7 @@ type follower struct {
 	state  State // without Document, which Result holds
 	result *diff.Result
 	known  bool // state is a position to resume from
+	stale  bool // by the last status
 
 	// State of one connection.
 	conn       *websocket.Conn
@@ -177,6 +178,7 @@ func (f *follower) handle(m *message) error {
 	case "alive":
 		return f.alive(m)
 	case "status":
+		f.stale = m.State == "stale"
 		return f.emit(Event{Kind: Status, Health: m.State, Reason: m.Reason, Error: m.Error, CheckedAt: m.CheckedAt, Raw: m.raw})
 	case "complete":
 		return fmt.Errorf("%w: %s", ErrCompleted, ending(m.Reason))
@@ -235,7 +237,12 @@ func (f *follower) subscribed(m *message) error {
 		f.state = State{Query: m.Query, Epoch: m.Epoch, Form: m.Form, Ordered: m.Ordered}
 		f.known = m.Seq == 0 // else a snapshot follows
 	}
-	return f.emit(Event{Kind: Subscribed, Resumed: m.Resumed, Empty: m.Seq == 0, Reason: m.Reason, Raw: m.raw})
+	err := f.emit(Event{Kind: Subscribed, Resumed: m.Resumed, Empty: m.Seq == 0, Reason: m.Reason, Raw: m.raw})
+	if err != nil || !f.stale {
+		return err
+	}
+	f.stale = false // each subscription begins as live
+	return f.emit(Event{Kind: Status, Health: "live", Raw: fmt.Appendf(nil, `{"type":"status","id":%q,"state":"live"}`, f.id)})
 }
 
 // snapshot collects the parts of a result and replaces the old one.

@@ -239,6 +239,7 @@ class Subscription {
     const same = JSON.stringify(options.from?.filter ?? null) === JSON.stringify(options.filter ?? null)
     this.replica = new Replica(same ? options.from : null)
     this.id = null // of the current subscription; new for each one
+    this.stale = false // by the last status
   }
 
   get result () { return this.replica.result }
@@ -270,7 +271,8 @@ class Subscription {
     switch (m.type) {
       case 'subscribed':
         if (!m.resumed) this.replica.restart(m.epoch, m.seq)
-        return this.handler(m)
+        this.handler(m)
+        return this.begun()
       case 'snapshot':
         if (this.replica.snapshot(m)) this.told(m)
         return
@@ -288,8 +290,16 @@ class Subscription {
       case 'error':
         return this.refused(m)
       case 'status':
+        this.stale = m.state === 'stale'
         return this.handler(m)
     }
+  }
+
+  /** Each subscription begins as live. */
+  begun () {
+    if (!this.stale || !this.client.subscriptions.has(this)) return
+    this.stale = false
+    this.handler({ type: 'status', id: this.id, state: 'live' })
   }
 
   told (m) {

@@ -212,6 +212,25 @@ test('a saved state has no effect with another filter', async () => {
   assert.equal((await follow(plain, filter))[1], undefined)
 })
 
+test('a query that was stale is live after a reconnection', async () => {
+  let n = 0
+  const states = []
+  const freshet = new Freshet('http://127.0.0.1:1', {
+    minBackoff: 1,
+    WebSocket: fakeServer((m, socket) => {
+      if (m.type !== 'subscribe') return
+      socket.say({ type: 'subscribed', id: m.id, epoch: 'e', seq: 0, resumed: n > 0 })
+      if (++n > 2) return
+      socket.say({ type: 'status', id: m.id, state: 'stale' })
+      socket.onclose({ code: 1006 })
+    })
+  })
+  freshet.follow('q', m => states.push(m.state ?? m.type))
+  await wait(300)
+  freshet.close()
+  assert.deepEqual(states, ['subscribed', 'stale', 'subscribed', 'live', 'stale', 'subscribed', 'live'])
+})
+
 test('the time for a large message is no silence', async () => {
   for (const [announced, lost] of [[true, false], [false, true]]) {
     let troubles = 0
