@@ -104,6 +104,11 @@ func (a *remote) do(ctx context.Context, method, path string, in, out any) error
 	if out == nil {
 		out = new(json.RawMessage) // a page of another program is no answer
 	}
+	return a.read(resp, out)
+}
+
+// read decodes a JSON answer.
+func (a *remote) read(resp *http.Response, out any) error {
 	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
 		return fmt.Errorf("%s did not answer with JSON: is it a Freshet server? (%w)", a.base(), err)
 	}
@@ -179,9 +184,12 @@ func (a *remote) unreachable(err error) error {
 func (a *remote) refusal(resp *http.Response) error {
 	p := problem{api.Problem{Status: resp.StatusCode, Title: resp.Status}}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if json.Unmarshal(b, &p) != nil && resp.StatusCode == http.StatusNotFound {
-		return fmt.Errorf("%s answers %s: is it a Freshet server? Name another one with --server", a.base(), resp.Status)
-	} // other answers that are no problem documents keep the status line
+	if json.Unmarshal(b, &p) != nil { // it is no problem document
+		if resp.StatusCode == http.StatusNotFound {
+			return fmt.Errorf("%s answers %s: is it a Freshet server? Name another one with --server", a.base(), resp.Status)
+		}
+		p.Detail = saidBy(resp, string(b))
+	}
 	if resp.StatusCode == http.StatusUnauthorized {
 		p.Detail = wantsToken(a, p.Detail)
 	}
@@ -199,6 +207,20 @@ func (a *remote) refusal(resp *http.Response) error {
 		code = cli.ExitNotFound
 	}
 	return cli.WithCode(code, &p)
+}
+
+// saidBy returns what an answer says that is no problem document: a short text, or that the server speaks TLS.
+func saidBy(resp *http.Response, body string) string {
+	for _, said := range []string{"HTTP request to an HTTPS server", "plain HTTP request was sent to HTTPS port"} { // by Go, by nginx
+		if strings.Contains(body, said) {
+			return "the server speaks TLS: write https:// in place of http://"
+		}
+	}
+	text := strings.TrimSpace(body)
+	if len(text) > 200 || strings.Contains(text, "\n") || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
+		return ""
+	}
+	return text
 }
 
 // wantsToken says how a command gets a token, in place of how HTTP does.
@@ -220,10 +242,13 @@ func each[T any](ctx context.Context, a *remote, path, member string, visit func
 			return err
 		}
 		var page map[string]json.RawMessage
-		err = json.NewDecoder(resp.Body).Decode(&page)
+		err = a.read(resp, &page)
 		resp.Body.Close()
 		if err != nil {
 			return err
+		}
+		if page[member] == nil {
+			return fmt.Errorf("%s did not answer with a list of %s: is it a Freshet server?", a.base(), member)
 		}
 		var items []T
 		if err := json.Unmarshal(page[member], &items); err != nil {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +21,14 @@ import (
 func TestMistakesAreAnswered(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "come back at noon", http.StatusServiceUnavailable)
+	}))
+	defer busy.Close()
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
 	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusUnauthorized)
@@ -45,6 +55,9 @@ func TestMistakesAreAnswered(t *testing.T) {
 		{"hint city --changesets=", nil, cli.ExitUsage, "--changesets: name a directory or a URL"},
 		{"query list --server " + strings.Replace(plain.URL, "http:", "https:", 1), nil, cli.ExitUnreachable,
 			"write http:// in place of https://"},
+		{"health --server " + strings.Replace(secure.URL, "https:", "http:", 1), nil, cli.ExitUsage,
+			"the server speaks TLS: write https:// in place of http://"},
+		{"health --server " + busy.URL, nil, cli.ExitFailure, "503 Service Unavailable: come back at noon\n"},
 		{"query list --server " + closed.URL, nil, cli.ExitAuth, "set FRESHET_TOKEN"},
 		{"query list --server " + closed.URL, map[string]string{"FRESHET_TOKEN": "x"}, cli.ExitAuth,
 			"does not know the token from FRESHET_TOKEN"},

@@ -65,14 +65,21 @@ func TestPagesAreNoAnswers(t *testing.T) {
 	if err := os.WriteFile(file, []byte("the good one"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"webhook replay wh_1", "query pause x", "query rm x", "cluster drain n1", "backup " + file} {
+	for _, line := range []string{"webhook replay wh_1", "query pause x", "query rm x", "cluster drain n1", "backup " + file,
+		"query list", "query list --json"} {
 		code, _, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": s.URL}, "", strings.Fields(line)...)
 		if code != cli.ExitFailure || !strings.Contains(stderr, "is it a Freshet server?") {
 			t.Errorf("%s: exit code %d, says %q", line, code, stderr)
 		}
 	}
+	list := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"hello":"world"}`) }))
+	defer list.Close()
+	code, _, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": list.URL}, "", "query", "list")
+	if code != cli.ExitFailure || !strings.Contains(stderr, "is it a Freshet server?") {
+		t.Errorf("a list of another program: exit code %d, says %q", code, stderr)
+	}
 	kind = "application/octet-stream"
-	code, _, stderr := runCLI(t, map[string]string{"FRESHET_SERVER": s.URL}, "", "backup", file)
+	code, _, stderr = runCLI(t, map[string]string{"FRESHET_SERVER": s.URL}, "", "backup", file)
 	if b, err := os.ReadFile(file); code != cli.ExitFailure || !strings.Contains(stderr, "is it a Freshet server?") ||
 		string(b) != "the good one" {
 		t.Errorf("a backup of a page: exit code %d, says %q, the file has %.20q, %v", code, stderr, b, err)
