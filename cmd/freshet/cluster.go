@@ -88,6 +88,9 @@ func showCluster(a *remote, c *cobra.Command, _ []string) error {
 }
 
 func drainNode(a *remote, c *cobra.Command, args []string) error {
+	if _, err := a.clusterState(c.Context()); err != nil {
+		return err
+	}
 	if err := a.do(c.Context(), http.MethodPost, "/v1/cluster/nodes/"+url.PathEscape(args[0])+"/drain", nil, nil); err != nil {
 		return err
 	}

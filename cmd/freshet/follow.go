@@ -263,6 +263,9 @@ func (f follower) start(ctx context.Context) (srv *server.Server, done func(), e
 	if _, err = f.endpoint(); err == nil {
 		err = c.Check()
 	}
+	if err == nil && c.Safe() != nil {
+		err = cli.UsageErrorf("--listen: the server of this command has no tokens: choose an address of this machine only, such as 127.0.0.1:0")
+	}
 	if err == nil {
 		srv, err = server.New(ctx, &c, config.Log{Level: "error", Format: "auto"}.Logger(f.w))
 	}

@@ -54,7 +54,10 @@ var scrapeFlags = []option{
 // scrape returns a command that prints a scrape of the queries that its arguments name, or of all that have names.
 func scrape(print func(a *remote, in io.Reader) error) func(*remote, *cobra.Command, []string) error {
 	return func(a *remote, c *cobra.Command, args []string) error {
-		_, members := row{call: "GET ", flags: scrapeFlags}.given(c)
+		_, members, err := row{call: "GET ", flags: scrapeFlags}.given(c)
+		if err != nil {
+			return err
+		}
 		members["query"] = args
 		resp, err := a.send(c.Context(), http.MethodGet, withParameters("/metrics/results", members),
 			http.Header{"Accept": {"text/plain"}}, nil)

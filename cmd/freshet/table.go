@@ -184,7 +184,10 @@ func (x row) request(a *remote, c *cobra.Command, args []string) (r sending, err
 		}
 		r.ref = arg
 	}
-	body, parameters := x.given(c)
+	body, parameters, err := x.given(c)
+	if err != nil {
+		return r, err
+	}
 	r.path = withParameters(r.path, parameters)
 	if x.arg != "" {
 		body[x.arg] = r.ref
@@ -223,7 +226,7 @@ func (f option) register(s *pflag.FlagSet, w *cli.Env) {
 }
 
 // given returns the members of the body and the parameters that the flags set which were given.
-func (x row) given(c *cobra.Command) (body, parameters map[string]any) {
+func (x row) given(c *cobra.Command) (body, parameters map[string]any, err error) {
 	body, parameters = map[string]any{}, map[string]any{}
 	bodiless := strings.HasPrefix(x.call, "GET ") || strings.HasPrefix(x.call, "DELETE ")
 	for _, f := range x.flags {
@@ -244,11 +247,15 @@ func (x row) given(c *cobra.Command) (body, parameters map[string]any) {
 			to[member] = given.Value.String()
 		case texts, commaTexts:
 			to[member] = listOf(c, f.name)
-		default: // numbers and truth values are JSON
-			to[member] = json.RawMessage(given.Value.String())
+		default: // numbers and truth values are JSON, unless they are infinite or no number
+			text := given.Value.String()
+			if !json.Valid([]byte(text)) {
+				return nil, nil, cli.UsageErrorf("--%s: %s is not a number that can be sent", f.name, text)
+			}
+			to[member] = json.RawMessage(text)
 		}
 	}
-	return body, parameters
+	return body, parameters, nil
 }
 
 // withParameters adds parameters to a path. Empty texts are left out.

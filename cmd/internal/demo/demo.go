@@ -161,7 +161,11 @@ func (d demo) config(urls map[string]string) (*config.Config, func(), error) {
 			c.Sources["endpoints."+e.Name+".slot"] = config.FromFlag
 		}
 	}
-	if err := c.Check(); err != nil {
+	err := c.Check()
+	if err == nil && c.Safe() != nil {
+		err = cli.UsageErrorf("--listen: the demo has no tokens: choose an address of this machine only, such as 127.0.0.1:9000")
+	}
+	if err != nil {
 		done()
 		return nil, nil, err
 	}
