@@ -291,3 +291,16 @@ func TestBackup(t *testing.T) {
 	}()
 	w.get("/v1/backup")
 }
+
+// A check of an endpoint that must not be asked now says so.
+func TestCheckOfAnEndpointThatRests(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.Check = func(context.Context, registry.Endpoint) (registry.Report, error) {
+			return registry.Report{}, registry.Conflict("nothing was sent: the endpoint is paused")
+		}
+	})
+	if a := w.post("/v1/endpoint-check", `{"url":"http://127.0.0.1:1/sparql"}`).problem(409, "conflict"); !strings.Contains(a.string("detail"),
+		"paused") {
+		t.Errorf("%s", a.body)
+	}
+}
