@@ -180,10 +180,10 @@ func TestLoopsOfAnotherNode(t *testing.T) {
 		})
 	}
 	// Each endpoint is counted by one node.
-	if a := owner.ask("GET", "/metrics", ""); !strings.Contains(a.body, `freshet_endpoint_health{endpoint="city"`) {
+	if a := owner.ask("GET", "/metrics", ""); !strings.Contains(a.body, `freshet_endpoint_queries{endpoint="city"`) {
 		t.Errorf("the owner does not count its endpoint")
 	}
-	if a := other.ask("GET", "/metrics", ""); strings.Contains(a.body, `freshet_endpoint_health{endpoint="city"`) {
+	if a := other.ask("GET", "/metrics", ""); strings.Contains(a.body, `freshet_endpoint_queries{endpoint="city"`) {
 		t.Errorf("another node counts the endpoint, too")
 	}
 }
