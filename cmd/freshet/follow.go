@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -212,13 +210,13 @@ func (f follower) atOwn() follower {
 // alone runs a server for the time of the command and follows at it.
 func (f follower) alone(ctx context.Context) error {
 	f = f.atOwn()
+	ctx, stop := cli.UntilHangup(ctx)
+	defer stop()
 	srv, done, err := f.start(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	ctx, stop := untilHangup(ctx)
-	defer stop()
 	ready := make(chan struct{})
 	srv.WhenReady = func(context.Context) { close(ready) }
 	ended := make(chan error, 1)
@@ -237,16 +235,6 @@ func (f follower) alone(ctx context.Context) error {
 	}
 	stop()
 	return errors.Join(err, <-ended)
-}
-
-// untilHangup returns a context that also ends when the terminal or the reader of the
-// output goes away, so that the server ends in order and its directory is removed.
-func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
-	ends := []os.Signal{syscall.SIGPIPE}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
-		ends = append(ends, syscall.SIGHUP)
-	}
-	return signal.NotifyContext(ctx, ends...)
 }
 
 // start opens a server with the endpoint of the site.

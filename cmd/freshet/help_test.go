@@ -3,10 +3,13 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/freshet/freshet/cmd/internal/clitest"
@@ -91,6 +94,15 @@ func TestDemo(t *testing.T) {
 		}
 		return len(endpoints.Endpoints) == 3 && served["websocket"] && served["webhook"] && tight
 	})
+	var status struct{ Results, Starting int }
+	read("/v1/status", &status)
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("living data, %d queries:", status.Results); status.Starting > 0 || !strings.Contains(string(readme), want) {
+		t.Errorf("README.md does not say %q, %+v", want, status)
+	}
 	if err := p.Stop(); err != nil {
 		t.Errorf("it ended with %v\n%s", err, p.Stderr)
 	}
@@ -134,6 +146,27 @@ func TestDemoNodes(t *testing.T) {
 		t.Errorf("it ended with %v\n%s", err, p.Stderr)
 	}
 	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "freshet-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+// A terminal that is closed ends the demo like an interrupt.
+func TestDemoWithoutTerminal(t *testing.T) {
+	clitest.NeedEngine(t)
+	bin := binary(t) // shared by all tests: it is not built in this test's directory
+	t.Setenv("TMPDIR", t.TempDir())
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // a command started under nohup would ignore it
+	defer signal.Stop(hangup)
+	p := clitest.Start(t, bin, "demo", "--listen", "127.0.0.1:0", "--quiet")
+	if err := p.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	<-p.Ended
+	if p.Err != nil {
+		t.Errorf("it ended with %v\n%s", p.Err, p.Stderr)
+	}
+	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "freshet-demo-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"unicode"
@@ -124,6 +125,16 @@ func Run(ctx context.Context, root *cobra.Command, args []string, w *Env) int {
 		return ExitCode(err)
 	}
 	return ExitOK
+}
+
+// UntilHangup returns a context that also ends when the terminal or the reader of the
+// output goes away, so that the server ends in order and its directory is removed.
+func UntilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	ends := []os.Signal{syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
+		ends = append(ends, syscall.SIGHUP)
+	}
+	return signal.NotifyContext(ctx, ends...)
 }
 
 // printable replaces characters that control a terminal. The text of a message may

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -39,8 +38,8 @@ func Command(w *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "demo", Short: "Try it: a server with an embedded endpoint, changing data and sample queries", Args: cobra.NoArgs,
 		Long: `Runs the server with an embedded SPARQL endpoint over a simulated city (sensors,
-departures, events), registers a dozen queries and a profile, and prints the
-changes as they arrive. Two more endpoints show other situations: one has too
+departures, events), registers a hundred queries and a profile, and prints the
+changes of 16 of them as they arrive. Two more endpoints show other situations: one has too
 small a budget for its queries, one is unavailable at times. One client follows
 over the WebSocket, another by a webhook. The demo takes 150 to 200 MB of memory.
 It leaves no files behind unless --data names a directory. Webhooks and WebSub
@@ -74,7 +73,8 @@ func (d demo) run(ctx context.Context, w *cli.Env) error {
 	if d.nodes != 1 && d.nodes != 3 && d.nodes != 5 || d.nodes > 1 && d.data != "" {
 		return cli.UsageErrorf("--nodes is 1, 3 or 5, and --data is for one node: a demo of a cluster uses a temporary directory")
 	}
-	signal.Ignore(syscall.SIGPIPE) // a closed pipe ends the demo in order, so that it leaves nothing behind
+	ctx, ends := cli.UntilHangup(ctx)
+	defer ends()
 	fmt.Fprintln(w.Stderr, "starting the embedded SPARQL engine (a few seconds the first time)")
 	town := city.New(d.seed)
 	s, err := d.serveCity(ctx, w, town)
