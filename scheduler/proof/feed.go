@@ -275,7 +275,7 @@ func (f *Feed) Status(d feed.Definition, now time.Time) feed.Status {
 		Definition: d, State: feed.Live, Since: f.Since, Position: f.Position(), Heard: f.Heard,
 		Events: f.Events, Matched: f.Matched, Possible: f.Possible, Gaps: f.Gaps, Duplicates: f.Duplicates,
 	}
-	if d.Kind.Dated() {
+	if d.Kind.Dated() && f.Events > 0 {
 		lag := f.Lag.Seconds()
 		s.LagSeconds = &lag
 	}

@@ -465,3 +465,17 @@ func TestNumbersBeginAgainAtZero(t *testing.T) {
 		}
 	}
 }
+
+// A feed that has told no event yet has no lag of its last event.
+func TestNoLagBeforeAnEvent(t *testing.T) {
+	d, now := feed.Definition{Name: "wd", Kind: feed.Wikimedia}, noon
+	var f Feed
+	f.Take(&feed.Batch{Head: feed.Place{Time: now}}, now)
+	if s := f.Status(d, now); s.LagSeconds != nil {
+		t.Errorf("without an event: the lag is %v s", *s.LagSeconds)
+	}
+	f.Take(&feed.Batch{Events: []feed.Event{{Place: feed.Place{Time: now.Add(-2 * time.Second)}}}}, now)
+	if s := f.Status(d, now); s.LagSeconds == nil || *s.LagSeconds != 2 {
+		t.Errorf("after an event: %+v", s)
+	}
+}
