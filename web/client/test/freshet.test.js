@@ -151,6 +151,11 @@ function fakeServer (answer) {
 
 const wait = ms => new Promise(resolve => setTimeout(resolve, ms))
 
+/** Waits until something is so. */
+async function until (so) {
+  for (const end = Date.now() + 30000; !so(); await wait(5)) assert.ok(Date.now() < end, 'it does not come')
+}
+
 test('a refused subscription is not asked for twice after the connection broke', async () => {
   const asked = []
   const freshet = new Freshet('http://127.0.0.1:1', {
@@ -198,8 +203,9 @@ test('a saved state has no effect with another filter', async () => {
         if (!m.resume) socket.say({ type: 'snapshot', id: m.id, epoch: 'e', seq: 3, form: 'SELECT', results: rows('a') })
       })
     })
-    const sub = freshet.follow('q', () => {}, { from, filter })
-    await wait(50)
+    let done = false
+    const sub = freshet.follow('q', m => { done ||= m.type === 'snapshot' || m.resumed }, { from, filter })
+    await until(() => done)
     freshet.close()
     return [JSON.parse(JSON.stringify(sub.save())), asked]
   }
@@ -226,7 +232,7 @@ test('a query that was stale is live after a reconnection', async () => {
     })
   })
   freshet.follow('q', m => states.push(m.state ?? m.type))
-  await wait(300)
+  await until(() => states.length > 6)
   freshet.close()
   assert.deepEqual(states, ['subscribed', 'stale', 'subscribed', 'live', 'stale', 'subscribed', 'live'])
 })
@@ -234,14 +240,18 @@ test('a query that was stale is live after a reconnection', async () => {
 test('the time for a large message is no silence', async () => {
   for (const [announced, lost] of [[true, false], [false, true]]) {
     let troubles = 0
-    class Server extends fakeServer((m, socket) => {
-      if (announced && m.type === 'subscribe') socket.say({ type: 'large', id: m.id, bytes: 32000 })
-    }) {
+    class Server extends fakeServer(() => {}) {
       say (m) { super.say(m.type === 'ready' ? { ...m, ping: '20ms' } : m) }
+
+      send (text) {
+        const m = JSON.parse(text)
+        if (announced && m.type === 'subscribe') this.say({ type: 'large', id: m.id, bytes: 320000 })
+        super.send(text)
+      }
     }
     const freshet = new Freshet('http://127.0.0.1:1', { minBackoff: 60000, WebSocket: Server, trouble: () => troubles++ })
     freshet.follow('q')
-    await wait(500)
+    await (lost ? until(() => troubles > 0) : wait(500))
     freshet.close()
     assert.equal(troubles > 0, lost)
   }
