@@ -153,7 +153,7 @@ func (d *Ledger) record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 	if err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
 	}
-	w.keep, w.aging = d.aging.bounds(d.retention, w.now, d.elapsed(), stored)
+	w.keep, w.aging = d.aging.bounds(d.retention, w.now, d.elapsed(), stored, d.replica == nil)
 	c, err := d.execute(func(*bbolt.Tx) (command, error) { return w, nil })
 	if err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
