@@ -56,6 +56,7 @@ func TestAmbiguousNames(t *testing.T) {
 	}
 	w.get("/v1/subscriptions?query=prices").problem(409, "ambiguous-name")
 	w.get("/metrics/results?query=prices").problem(409, "ambiguous-name")
+	w.get("/v1/rules?query=prices").problem(409, "ambiguous-name")
 	w.get("/v1/queries/" + ids[1]).status(200)
 }
 
