@@ -51,12 +51,14 @@ func (f *fleet) try(ctx context.Context, e registry.Endpoint) (registry.Report, 
 	return endpoint.Check(ctx, e, endpoint.Options{Contact: f.contact, Version: cli.Version(), Logger: f.log})
 }
 
-// mayTry returns an error if an endpoint is one that is stored and must not be asked now.
+// mayTry returns an error if an endpoint is one that is stored and must not be asked now. If several have its URL, one that may be
+// asked is enough.
 func (f *fleet) mayTry(e registry.Endpoint) error {
 	all, err := f.store.Endpoints.Endpoints()
 	if err != nil {
 		return err
 	}
+	var rests error
 	for _, known := range all {
 		if registry.CanonicalURL(known.URL) != registry.CanonicalURL(e.URL) {
 			continue
@@ -65,11 +67,13 @@ func (f *fleet) mayTry(e registry.Endpoint) error {
 		if err != nil && !errors.Is(err, registry.ErrNotFound) {
 			return err
 		}
-		if why := scheduler.Rests(known, news.Health, f.now()); why != "" {
-			return registry.Conflict(fmt.Sprintf("nothing was sent: this is the URL of the endpoint %s, and %s", known.Name, why))
+		why := scheduler.Rests(known, news.Health, f.now())
+		if why == "" {
+			return nil
 		}
+		rests = registry.Conflict(fmt.Sprintf("nothing was sent: this is the URL of the endpoint %s, and %s", known.Name, why))
 	}
-	return nil
+	return rests
 }
 
 // probe runs one cheap query at an endpoint that is not stored.
