@@ -56,13 +56,21 @@ func (f *follower) condition() int {
 // State overrides the stored state with the displayed one.
 func (f *follower) State() state { return conditions[f.condition()] }
 
-func (f *follower) Path() string     { return "/deliveries/" + url.PathEscape(f.ID) }
-func (f *follower) Anonymous() bool  { return f.Caller == registry.Anonymous }
-func (f *follower) Address() string  { return addressOf(f.Callback) }
-func (f *follower) Masked() string   { return web.MaskedCallback(f.Callback) }
-func (f *follower) WaitsFor() string { return span(f.Waiting.Truncate(time.Second)) }
-func (f *follower) People() bool     { return f.Way == registry.People }
-func (f *follower) Every() string    { return span(time.Duration(f.Rate)) }
+func (f *follower) Path() string    { return "/deliveries/" + url.PathEscape(f.ID) }
+func (f *follower) Anonymous() bool { return f.Caller == registry.Anonymous }
+func (f *follower) Address() string { return addressOf(f.Callback) }
+func (f *follower) Masked() string  { return web.MaskedCallback(f.Callback) }
+func (f *follower) WaitsFor() string {
+	unit := time.Second // one unit, so that a narrow table has room
+	for _, u := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
+		if f.Waiting >= u {
+			unit = u
+		}
+	}
+	return span(f.Waiting.Truncate(unit))
+}
+func (f *follower) People() bool  { return f.Way == registry.People }
+func (f *follower) Every() string { return span(time.Duration(f.Rate)) }
 
 // Lacks returns what it has not received, for one of it.
 func (f *follower) Lacks() string {
