@@ -149,11 +149,11 @@ func (d *Ledger) record(endpoint string, b scheduler.Batch) ([]registry.Change, 
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
 	}
 	w := &writer{b: &b, endpoint: endpoint, token: d.token, epoch: d.epoch, now: d.now().UTC()}
-	stored, err := fetch(d.boltFile, func(tx *bbolt.Tx) (time.Time, error) { return storedAging(tx), nil })
+	stored, err := d.storedAging()
 	if err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)
 	}
-	w.keep, w.aging = d.aging.bounds(d.retention, w.now, d.elapsed(), stored, d.replica == nil)
+	w.keep, w.aging = d.aging.bounds(d.retention, w.now, d.elapsed(), stored)
 	c, err := d.execute(func(*bbolt.Tx) (command, error) { return w, nil })
 	if err != nil {
 		return nil, fmt.Errorf("record for %s: %w", endpoint, err)

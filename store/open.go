@@ -89,6 +89,9 @@ func Open(dir string, o Options) (*DB, error) {
 			return d.enterGeneration(o.Journal != nil)
 		})
 	}
+	if err == nil {
+		d.aging.time, err = d.storedAging()
+	}
 	if err == nil && o.Journal != nil {
 		err = d.follow(o.Journal, o.JournalWait)
 	}

@@ -177,9 +177,10 @@ func TestRetentionOfIdleNode(t *testing.T) {
 				d.elapsed = func() time.Duration { return passed }
 				return d
 			}
-			busy, idle := node(new(time.Duration)), node(&ahead)
+			busy := node(new(time.Duration))
 			put(t, busy, "q_a", "city")
-			slot := uint64(0)
+			step(t, busy, "city", "q_a", 1, "1")
+			idle, slot := node(&ahead), uint64(1)
 			work := func(d *DB) {
 				t.Helper()
 				slot++

@@ -27,16 +27,14 @@ type aging struct {
 }
 
 // bounds returns the bounds of retention for a commit at some time of the clock, and the time of aging. The age is longer by what
-// the clock may be ahead. stored is the time of aging that was stored last, by this process, an earlier one or, in a cluster, another
-// node: since the store was opened, a process that is alone has committed nothing else.
-func (a *aging) bounds(keep Retention, clock time.Time, passed time.Duration, stored time.Time, alone bool) (Retention, time.Time) {
+// the clock may be ahead. stored is the time of aging that was stored last. If it is later than that of this process, another node
+// has stored it.
+func (a *aging) bounds(keep Retention, clock time.Time, passed time.Duration, stored time.Time) (Retention, time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clock = clock.Round(0) // only the time that can be set
 	if stored.After(a.time) {
-		if a.time, a.passed = stored, passed; alone {
-			a.passed = 0
-		}
+		a.time, a.passed = stored, passed
 	}
 	if next := a.time.Add(2 * max(0, passed-a.passed)); !a.time.IsZero() && next.Before(clock) {
 		a.time = next
@@ -56,6 +54,10 @@ func storedAging(tx *bbolt.Tx) (t time.Time) {
 		t = time.Unix(int64(n), 0).UTC()
 	}
 	return t
+}
+
+func (d *boltFile) storedAging() (time.Time, error) {
+	return fetch(d, func(tx *bbolt.Tx) (time.Time, error) { return storedAging(tx), nil })
 }
 
 // saveAging stores the time of aging. That of less than a minute before is near enough.
