@@ -23,7 +23,7 @@ func shrinkForever(d *DB) error {
 
 // TestKillWhileShrinking kills a process that shrinks a store at random moments. The store goes on.
 func TestKillWhileShrinking(t *testing.T) {
-	const seed, kills = 20261129, 20
+	const seed, kills = 20261129, 12
 	random := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
 	epoch := spacious(t, dir)

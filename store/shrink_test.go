@@ -16,13 +16,14 @@ func spacious(t *testing.T, dir string) (epoch string) {
 	t.Helper()
 	lived(t, dir)
 	d := open(t, dir, Options{})
+	d.bolt.NoSync = true
 	for i := range 300 {
 		put(t, d, fmt.Sprint("q_", i), "city")
 	}
 	for i := range 300 {
 		remove(t, d, fmt.Sprint("q_", i))
 	}
-	if err := d.Close(); err != nil {
+	if err := errors.Join(d.bolt.Sync(), d.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return d.Epoch()
