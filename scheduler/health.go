@@ -19,21 +19,21 @@ func urgent(h, recorded registry.Health) bool {
 	return waits || h.MaxRows > 0 && h.MaxRows != recorded.MaxRows
 }
 
-// Rests returns why an endpoint with these settings and this recorded health must not be asked now, "" if it may be asked: it is
-// paused, in a blackout, or has asked to wait. One that fails may be asked why.
-func Rests(e registry.Endpoint, h registry.Health, now time.Time) string {
+// Rests returns why an endpoint with these settings and this recorded health must not be asked now, "" if it may be asked: its
+// service has asked to wait, or it is paused or in a blackout. One that fails may be asked why.
+func Rests(e registry.Endpoint, h registry.Health, now time.Time) (why string, wished bool) {
+	if h.State == registry.HealthThrottled && h.Until.After(now) {
+		return healthReason(h), true
+	}
 	if e.Pause != nil {
-		return ErrPaused.Error()
+		return ErrPaused.Error(), false
 	}
 	if s, err := read(e); err == nil {
 		if end := s.blackouts.end(now); !end.IsZero() {
-			return ErrBlackout.Error() + " until " + end.UTC().Format(time.RFC3339)
+			return ErrBlackout.Error() + " until " + end.UTC().Format(time.RFC3339), false
 		}
 	}
-	if h.State == registry.HealthThrottled && h.Until.After(now) {
-		return healthReason(h)
-	}
-	return ""
+	return "", false
 }
 
 // refusedBy returns the answer to a trial run that the endpoint's health forbids.

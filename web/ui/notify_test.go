@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web"
@@ -178,4 +179,14 @@ func TestRuleFormTriesMasked(t *testing.T) {
 	r.get("/rules?edit=" + v.ID).status(200).has(`href="/rules/late%3F">Cancel`)
 	r.post("/rules", "edit", v.ID, "name", "late?", "query", q.ID, "when", "?delay > 11", "to", "telegram "+v.To[0].Masked(),
 		"do", "try").status(200).has("It would have fired once").lacks("line=S1")
+}
+
+// How long a delivery waits is told in one unit, because the column is narrow.
+func TestWaitsFor(t *testing.T) {
+	for waiting, want := range map[time.Duration]string{4500 * time.Millisecond: "4 s", 5*time.Minute + 6*time.Second: "5 min",
+		2*time.Hour + 59*time.Minute: "2 h", 25 * time.Hour: "1 d"} {
+		if got := (&follower{Waiting: waiting}).WaitsFor(); strings.ReplaceAll(got, thin, " ") != want {
+			t.Errorf("%s: %q, want %q", waiting, got, want)
+		}
+	}
 }

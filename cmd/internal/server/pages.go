@@ -51,14 +51,14 @@ func (f *fleet) try(ctx context.Context, e registry.Endpoint) (registry.Report, 
 	return endpoint.Check(ctx, e, endpoint.Options{Contact: f.contact, Version: cli.Version(), Logger: f.log})
 }
 
-// mayTry returns an error if an endpoint is one that is stored and must not be asked now. If several have its URL, one that may be
-// asked is enough.
+// mayTry returns an error if an endpoint is one that is stored and must not be asked now. If several have its URL, a wish of the
+// service to wait counts for all; otherwise one that may be asked is enough.
 func (f *fleet) mayTry(e registry.Endpoint) error {
 	all, err := f.store.Endpoints.Endpoints()
 	if err != nil {
 		return err
 	}
-	var rests error
+	free, rests := false, error(nil)
 	for _, known := range all {
 		if registry.CanonicalURL(known.URL) != registry.CanonicalURL(e.URL) {
 			continue
@@ -67,11 +67,18 @@ func (f *fleet) mayTry(e registry.Endpoint) error {
 		if err != nil && !errors.Is(err, registry.ErrNotFound) {
 			return err
 		}
-		why := scheduler.Rests(known, news.Health, f.now())
+		why, wished := scheduler.Rests(known, news.Health, f.now())
 		if why == "" {
-			return nil
+			free = true
+			continue
 		}
 		rests = registry.Conflict(fmt.Sprintf("nothing was sent: this is the URL of the endpoint %s, and %s", known.Name, why))
+		if wished {
+			return rests
+		}
+	}
+	if free {
+		return nil
 	}
 	return rests
 }

@@ -57,6 +57,8 @@ func TestChecksLeaveEndpointsAlone(t *testing.T) {
 	n.call("PATCH", "/v1/endpoints/city", map[string]any{"blackout": []registry.Blackout{
 		{Start: "0 * * * *", For: registry.Duration(59 * time.Minute)}, {Start: "30 * * * *", For: registry.Duration(59 * time.Minute)}}}, nil)
 	said("blackout")
+	n.call("POST", "/v1/endpoints", map[string]any{"name": "other", "url": e.URL, "slot": "never"}, nil)
+	said("") // the other one may be asked
 	n.call("PATCH", "/v1/endpoints/city", map[string]any{"blackout": []string{}}, nil)
 	waits := registry.Health{State: registry.HealthThrottled, Until: time.Now().Add(time.Hour), Error: "come back later"}
 	if _, err := n.Store.Ledger.Record("city", scheduler.Batch{Health: &waits}); err != nil {
