@@ -31,12 +31,13 @@ type Setup struct {
 
 // What a policy begins with that has run over the whole trace before.
 const (
-	WarmImport = "import" // how often each query was executed and had changed, as after export and import
-	WarmState  = "state"  // all that it has learnt, as on a server that was moved or restored from a backup
+	WarmImport   = "import"   // how often each query was executed and had changed, as after export and import
+	WarmTemplate = "template" // the same of all other queries of its template together, as from a pack
+	WarmState    = "state"    // all that it has learnt, as on a server that was moved or restored from a backup
 )
 
 // Warmths lists the values of Setup.Warm.
-func Warmths() []string { return []string{WarmImport, WarmState} }
+func Warmths() []string { return []string{WarmImport, WarmTemplate, WarmState} }
 
 // A Row is the result of a simulation.
 type Row struct {
@@ -107,6 +108,9 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 		}
 		c.Merged = w.merged(s.Merge)
 	}
+	if s.Warm == WarmTemplate && w.t.Templates == nil {
+		return Row{}, errors.New("the trace has no templates, so that nothing is known about other queries of one")
+	}
 	if s.Signals != nil {
 		y.noise, y.heard = *s.Signals, make([]int, w.t.Queries)
 		if reports := w.signals(*s.Signals); !policy.NeedsOracle(p) {
@@ -131,8 +135,11 @@ func (w *Simulator) Run(ctx context.Context, s Setup) (Row, error) {
 			return Row{}, err
 		}
 	}
-	if warm == WarmImport {
+	switch warm {
+	case WarmImport:
 		c.Queries, c.Lead = w.learnt(r), time.Hour
+	case WarmTemplate:
+		c.Queries, c.Lead = w.ofOthers(r), time.Hour
 	}
 	if warm != WarmState {
 		c.Policy = policy.Foresee(p, y.oracle)
@@ -174,6 +181,29 @@ func (w *Simulator) learnt(r *plan.Replay) []registry.Query {
 	queries := slices.Clone(w.queries)
 	for i, e := range r.Entries() {
 		queries[i].Learnt = queries[i].Learnt.Plus(e.Stats.Changes, e.Stats.Executions-1, float64(e.Stats.Last)/24)
+	}
+	return queries
+}
+
+// ofOthers is learnt with what was found out about the other queries of a query's template, in place of what was about it.
+func (w *Simulator) ofOthers(r *plan.Replay) []registry.Query {
+	queries, sums := w.learnt(r), make(map[int]registry.Learnt)
+	add := func(to registry.Learnt, l *registry.Learnt, sign int) registry.Learnt {
+		if l != nil {
+			to.Changes, to.Executions = to.Changes+uint64(sign)*l.Changes, to.Executions+uint64(sign)*l.Executions
+			to.Days += float64(sign) * l.Days
+		}
+		return to
+	}
+	for q, t := range w.t.Templates {
+		sums[t] = add(sums[t], queries[q].Learnt, 1)
+	}
+	for q, t := range w.t.Templates {
+		l := add(sums[t], queries[q].Learnt, -1)
+		l.Source = "the other queries of the template"
+		if queries[q].Learnt = &l; t == 0 || l.Executions == 0 {
+			queries[q].Learnt = nil
+		}
 	}
 	return queries
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +150,36 @@ func TestJaccard(t *testing.T) {
 		if got := jaccard(c.a, c.b); got != c.want {
 			t.Errorf("%v, %v: %g, want %g", c.a, c.b, got, c.want)
 		}
+	}
+}
+
+// Where queries of one template change alike, what is known about the others of it helps, and a query alone with its template is
+// told nothing.
+func TestWarmByTemplate(t *testing.T) {
+	tr, err := trace.Generate(t.Context(), tracetest.Small(200, 120), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.Templates = slices.Repeat([]int{1}, tr.Queries)
+	for _, s := range tr.Series {
+		tr.Templates[s.Query] = min(len(s.Versions), 8)
+	}
+	tr.Templates[0] = 9
+	w, found := NewSimulator(tr), map[string]int{}
+	for _, warm := range []string{"", WarmTemplate} {
+		row, err := w.Run(t.Context(), Setup{Policy: "hybrid", Budget: 200 * time.Millisecond, Rule: plan.RuleStrict, Warm: warm})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[warm] = row.Relevant
+	}
+	if found[WarmTemplate] < found[""]*21/20 {
+		t.Errorf("changes found: %v", found)
+	}
+	tr.Templates = nil
+	s := Setup{Policy: "hybrid", Budget: time.Second, Rule: plan.RuleStrict, Warm: WarmTemplate}
+	if _, err := NewSimulator(tr).Run(t.Context(), s); err == nil {
+		t.Error("templates that are not there are taken")
 	}
 }
 

@@ -36,8 +36,9 @@ false. Live policies get them as hints, and signals knows how noisy they are.
 
 With --warm, a policy that learns knows how often each query was executed in a run
 over the same trace, how often it had changed, and in how many days, as after an
-export and import. With --warm=state it knows all that it has learnt in that run, as
-on a server that was moved or restored from a backup.
+export and import. With --warm=template it knows that of all other queries of the
+same template together, as from a pack. With --warm=state it knows all that it has
+learnt in that run, as on a server that was moved or restored from a backup.
 
 With --merge, queries of a template are asked together, as the server does it, in
 traces that have templates; generated and recorded ones do. Each mode has its rows.

@@ -132,7 +132,7 @@ func (t *table) set(i int) {
 func rowOf(c *policy.Candidate, first *rateEstimate) row {
 	r := row{
 		last: c.Stats.Last, overdue: c.Overdue, staleness: c.MaxStaleness, cost: c.Estimate, seconds: seconds(c), mean: first.mean,
-		known: c.Query.Learnt != nil, hinted: c.Hinted,
+		known: isOwn(c.Query.Learnt), hinted: c.Hinted,
 	}
 	if s := c.Stats.State; len(s) == estimateSize {
 		r.known, r.pending = true, isPending(s)

@@ -50,10 +50,13 @@ func prior() rateEstimate {
 // start is the estimate before the first sample: the prior, and what was learnt elsewhere, as if
 // those executions had come at equal intervals. So the likelihood of n changes in m executions t slots
 // apart is (1 − e^(−λt))^n·e^(−λt(m−n)). More than mostLearnt executions count as so many,
-// since rates drift, and more than mostOfOthers if they are of other queries with the same template.
-// It is the prior if nothing was learnt or if there is no grid.
+// since rates drift. It is the prior if nothing was learnt or if there is no grid.
 //
-// Source: J. Cho, H. Garcia-Molina, "Estimating frequency of change", 2003, regular access.
+// If the executions were of other queries with the same template, more than mostOfOthers count as so many, and
+// the estimate is half of that and half of the prior, since such queries need not change alike.
+//
+// Sources: J. Cho, H. Garcia-Molina, "Estimating frequency of change", 2003, regular access; H. Schmidli et al., "Robust
+// meta-analytic-predictive priors in clinical trials with historical control information", 2014, for the half.
 func start(k *registry.Learnt, lead time.Duration) rateEstimate {
 	b := prior()
 	if k == nil || lead <= 0 || k.Executions == 0 || !(k.Days > 0) {
@@ -61,9 +64,9 @@ func start(k *registry.Learnt, lead time.Duration) rateEstimate {
 	}
 	m := float64(k.Executions)
 	n, apart := min(float64(k.Changes), m), min(max(k.Days*24*float64(time.Hour)/float64(lead)/m, 1e-9), 1e9)
-	part, most, rate := min(1, mostLearnt/m), math.Inf(-1), policy.LowestRate
-	if k.Source != "" {
-		part = min(1, mostOfOthers/m)
+	part, own, most, rate := min(1, mostLearnt/m), 1.0, math.Inf(-1), policy.LowestRate
+	if !isOwn(k) {
+		part, own = min(1, mostOfOthers/m), 0.5
 	}
 	var log [rates]float64
 	for i, w := range b.w {
@@ -77,8 +80,9 @@ func start(k *registry.Learnt, lead time.Duration) rateEstimate {
 		b.w[i] = max(math.Exp(log[i]-most), 1e-12)
 		sum += b.w[i]
 	}
+	before := prior()
 	for i := range b.w {
-		b.w[i] /= sum
+		b.w[i] = float64(own*b.w[i]/sum) + float64((1-own)*before.w[i])
 	}
 	b.mean = b.rate()
 	return b
@@ -86,8 +90,11 @@ func start(k *registry.Learnt, lead time.Duration) rateEstimate {
 
 const (
 	mostLearnt   = 32
-	mostOfOthers = 4
+	mostOfOthers = 16
 )
+
+// isOwn reports whether something was learnt of the query itself.
+func isOwn(k *registry.Learnt) bool { return k != nil && k.Source == "" }
 
 // isFirst reports whether a query's pending sample is its first.
 func isFirst(c *policy.Candidate) bool { return c.Stats.Executions == 2 }

@@ -167,6 +167,29 @@ func TestLearntElsewhere(t *testing.T) {
 	if a, b := start(never.Query.Learnt, time.Hour).mean, start(&of, time.Hour).mean; b < 2*a || b >= prior().mean {
 		t.Errorf("%g changes a slot, and %g if others did not change", a, b)
 	}
+	// They need not change alike: any number of them leaves half of each rate that a query may have.
+	of.Executions = 1e6
+	for k, w := range start(&of, time.Hour).w {
+		if w < prior().w[k]/2 {
+			t.Errorf("rate %d has %g after others did not change, of %g", k, w, prior().w[k])
+		}
+	}
+	// What is known about others leaves a query among those that have not run, of which long ones go first.
+	short, long := known(0, 240, 10), known(0, 240, 10)
+	long.Median, long.Estimate = 5*time.Second, 5*time.Second
+	for _, source := range []string{"", "elsewhere"} {
+		for _, c := range []*policy.Candidate{short, long} {
+			c.Query.Learnt.Source = source
+		}
+		all := []*policy.Candidate{short, long}
+		for range 20 {
+			all = append(all, known(60, 240, 10))
+		}
+		k := p.Rank(m, all).Keys
+		if longFirst := k[1].Value < k[0].Value; longFirst != (source != "") {
+			t.Errorf("source %q: the keys %v of a short query and a long one", source, k[:2])
+		}
+	}
 	for _, c := range []*policy.Candidate{often, new} {
 		c.Stats.Complete(p, policy.Sample{Slot: 2, Elapsed: time.Second})
 		l := p.Absorb(m, []*policy.Candidate{c}, func(*policy.Candidate) []*policy.Candidate { return nil })

@@ -140,7 +140,7 @@ func (v *view) prospect(c *policy.Candidate) prospect {
 		first := start(c.Query.Learnt, v.lead)
 		p.w, mean = &first.w, first.mean
 	}
-	if changed == 0 && (len(state) == estimateSize || c.Query.Learnt != nil) {
+	if changed == 0 && (len(state) == estimateSize || isOwn(c.Query.Learnt)) {
 		p.learn = &v.learn[costClass(seconds(c))]
 	}
 	p.tau = max(0, v.now-v.calendar.clock(last))
