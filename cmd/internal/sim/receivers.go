@@ -4,6 +4,7 @@ package main
 // history in some way.
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -107,8 +108,8 @@ func (j *judge) words(who int) {
 					}
 				}
 			}
-			if before != nil && slices.EqualFunc(before.Rows, e.Rows, slices.Equal[[]int]) && before.Text == e.Text && before.N == e.N &&
-				j.repeats(f, before.At) {
+			if before != nil && slices.EqualFunc(before.Rows, e.Rows, slices.Equal[[]int]) && before.N == e.N &&
+				fromAny(before.Text) == fromAny(e.Text) && j.repeats(f, before.At) {
 				for n := range at {
 					next[n] = true
 				}
@@ -134,6 +135,11 @@ func (j *judge) words(who int) {
 	}
 	j.say(j.Plan.Span+j.Plan.Settle, "follower %d (people) ends at %v of %d states", who, at, len(states)-1)
 }
+
+// fromAny is a text without the address of the node that sends it. Another one may repeat it.
+func fromAny(text string) string { return ofNode.ReplaceAllString(text, "") }
+
+var ofNode = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 
 // said reports whether a message says what differs between two states.
 func said(e *plan.Event, states [][]int, from, to int) bool {
