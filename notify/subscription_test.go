@@ -566,11 +566,19 @@ func TestTokenWithdrawn(t *testing.T) {
 	}
 }
 
-// A client without a token follows public queries of a server that has tokens, and is not told whether there are others.
+// A client without a token follows public queries of a server that has tokens, and is not told whether there are others. Of
+// trouble it is told that there is some, but not what the endpoint or an operator said, which may name hosts and users.
 func TestStranger(t *testing.T) {
+	var paused atomic.Bool
 	r := newRig(t, func(o *notify.Options) {
 		o.Gate = gate{"t": {Name: "r", Role: registry.RoleRead}}
 		o.Timing.Ping = 20 * time.Millisecond
+		o.Halted = func(string) string {
+			if paused.Load() {
+				return "the endpoint is paused by ops"
+			}
+			return ""
+		}
 	})
 	id, hidden := r.log.Add("q", "SELECT", false), r.log.Add("hidden", "SELECT", false)
 	r.log.Publish(id, true)
@@ -603,6 +611,36 @@ func TestStranger(t *testing.T) {
 	if m := p.skipAlive(); m.Type != "delta" || m.Seq != 2 {
 		t.Fatalf("%s", m.raw)
 	}
+	status := func(state, said string) {
+		t.Helper()
+		if m := p.skipAlive(); m.Type != "status" || m.State != state || m.Error != said {
+			t.Errorf("%s, want %s and the error %q", m.raw, state, said)
+		}
+	}
+	stranger := p
+	r.token = "t"
+	reader := r.hello()
+	reader.follow("b", "q", "")
+	reader.expect("snapshot")
+	for _, why := range []string{"the endpoint is paused by ops", "no route to inside.example"} {
+		if paused.Store(strings.Contains(why, "paused")); !paused.Load() {
+			r.log.Fail(id, why)
+		}
+		p = reader
+		status("stale", why)
+		p = stranger
+		status("stale", "")
+		paused.Store(false)
+		r.record(id, rows("b"))
+		status("live", "")
+		p = reader
+		status("live", "")
+	}
+	p.send(`{"type":"unsubscribe","id":"b"}`)
+	if m := p.skipAlive(); m.Type != "complete" {
+		t.Fatalf("%s", m.raw)
+	}
+	p = stranger
 	r.log.Publish(id, false)
 	if m := p.skipAlive(); m.Type != "error" || m.Code != "not_allowed" || m.ID != "a" {
 		t.Fatalf("a query that is not public any more: %s", m.raw)

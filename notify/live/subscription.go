@@ -294,7 +294,8 @@ func (sub *subscription) large(size int) []byte {
 	return frame("large", member("id", sub.id), member("bytes", size))
 }
 
-// status reports a state. reason distinguishes stale, failing and idle.
+// status reports a state. reason distinguishes stale, failing and idle. Only a caller who may read everything gets the error,
+// which may name hosts, graphs and users.
 func (sub *subscription) status(ev *notify.StreamEvent) {
 	st := &ev.Status
 	sub.options.Live.Stale = ev.Stale
@@ -306,7 +307,9 @@ func (sub *subscription) status(ev *notify.StreamEvent) {
 		if reason == registry.New {
 			reason = registry.Stale
 		}
-		fields = append(fields, member("reason", string(reason)), member("error", st.Error))
+		if fields = append(fields, member("reason", string(reason))); sub.c.who().caller.MayRead(nil) {
+			fields = append(fields, member("error", st.Error))
+		}
 	}
 	sub.c.out.add(frame("status", fields...))
 }
