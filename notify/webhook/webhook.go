@@ -34,8 +34,8 @@
 // wait meanwhile are sent one by one, more as one net change, and always as one with a filter
 // or a rate. When a message is sent again and when it is given up
 // is up to deliver.Schedule. A message that is given up is added to the dead letters, and a
-// snapshot replaces it. A snapshot that the receiver refuses is not set aside, because no
-// other message replaces it.
+// snapshot or a gap replaces it. A snapshot or a gap that the receiver refuses is not set aside, because no
+// other message replaces it. A gap is never given up.
 package webhook
 
 import (
@@ -209,6 +209,9 @@ func (w *Target) send(ctx context.Context, s *registry.Subscription, p registry.
 		return deliver.Step{Edit: func(s *registry.Subscription) { replace(s, p.ID, other) }}, nil
 	}
 	return w.post(s, p, data, func(s *registry.Subscription, r deliver.Reply) {
+		if r.Verdict == deliver.GiveUp && p.Type == TypeGap { // no other message says what is missing
+			r.Verdict = deliver.Retry
+		}
 		if r.Verdict != deliver.GiveUp {
 			done(s, p, r)
 			return
@@ -230,7 +233,7 @@ func lost(p registry.OutboxMessage, data []byte, now time.Time) (line string, ga
 		Seq                   uint64
 	}
 	_ = json.Unmarshal(data, &v) // it is JSON; messages that are not about a query have no such members
-	if v.Query != "" && p.Type != TypeGap {
+	if v.Query != "" {
 		gap = &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: TypeGap, Query: v.Query,
 			Until: registry.Position{Epoch: v.Epoch, Seq: v.Seq}, At: now.UTC(), Info: "given_up"}
 	}
@@ -268,7 +271,8 @@ func (w *Target) post(s *registry.Subscription, p registry.OutboxMessage, data [
 	done func(*registry.Subscription, deliver.Reply)) (deliver.Step, error) {
 	body, header := Message(p.ID, p.Type, p.At, data, s.Secrets, w.opts.Now())
 	return deliver.Step{Call: &deliver.Call{
-		Send: deliver.HTTP(http.MethodPost, s.Callback, header, body, 0), Since: p.At, Insist: p.Type == TypeSnapshot, Done: done,
+		Send: deliver.HTTP(http.MethodPost, s.Callback, header, body, 0), Since: p.At, Done: done,
+		Insist: p.Type == TypeSnapshot || p.Type == TypeGap,
 	}}, nil
 }
 
