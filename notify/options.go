@@ -57,6 +57,7 @@ type Limits struct {
 // Timing holds intervals and time limits. Zero fields get the default.
 type Timing struct {
 	Init  time.Duration // until init, default 10 s
+	Idle  time.Duration // without a subscription, of a client without a token and of SEPA; default 30 s
 	Ping  time.Duration // between pings and between heartbeats, default 25 s
 	Read  time.Duration // silence of a client after which it is gone, default 60 s
 	Write time.Duration // a blocked write, default 10 s
@@ -75,6 +76,7 @@ func (o *Options) fill() {
 	l.Rate = cmp.Or(l.Rate, 100)
 	l.Burst = cmp.Or(l.Burst, 2000)
 	t.Init = cmp.Or(t.Init, 10*time.Second)
+	t.Idle = cmp.Or(t.Idle, 30*time.Second)
 	t.Ping = cmp.Or(t.Ping, 25*time.Second)
 	t.Read = cmp.Or(t.Read, 60*time.Second)
 	t.Write = cmp.Or(t.Write, 10*time.Second)

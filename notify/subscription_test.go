@@ -15,6 +15,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify"
+	"github.com/freshet/freshet/notify/live"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -584,7 +585,11 @@ func TestStranger(t *testing.T) {
 	r.log.Publish(id, true)
 	r.record(id, rows("a"))
 	r.record(hidden, rows("a"))
-	p := r.hello()
+	p := r.dial(nil)
+	p.send(`{"type":"init"}`)
+	if m := p.expect("ready"); !strings.Contains(string(m.Limits), `"message":16384`) {
+		t.Errorf("%s", m.raw)
+	}
 	messages := make(map[string]bool)
 	for _, what := range []string{`"query":"hidden"`, `"query":"` + hidden + `"`, `"query":"none"`} {
 		p.send(`{"type":"subscribe","id":"x",` + what + `}`)
@@ -717,6 +722,43 @@ func TestStrangersOfOneAddress(t *testing.T) {
 	p.expect("ready")
 	for i := range 5 {
 		p.follow(fmt.Sprint(i), "q", "")
+	}
+}
+
+// A connection without a token is closed when it has followed nothing for a while. One with a token may be idle.
+func TestIdleStrangers(t *testing.T) {
+	r := newRig(t, func(o *notify.Options) {
+		o.Gate = gate{"t": {Name: "r", Role: registry.RoleRead}}
+		o.Timing.Idle, o.Timing.Ping = time.Second, 100*time.Millisecond
+	})
+	id := r.log.Add("q", "SELECT", false)
+	r.log.Publish(id, true)
+	r.record(id, rows("a"))
+	var busy *peer
+	for end, m := time.Now().Add(patience), (reply{}); m.Type != "subscribed"; { // a slow machine may need more time to subscribe
+		busy = r.hello()
+		busy.send(`{"type":"subscribe","id":"a","query":"q"}`)
+		var err error
+		if m, err = busy.next(); err != nil && time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	r.token = "t"
+	reader := r.hello()
+	r.token = ""
+	if code := r.hello().closed(); code != live.CloseIdle {
+		t.Errorf("one that follows nothing: %d", code)
+	}
+	reader.send(`{"type":"ping"}`)
+	reader.expect("pong")
+	r.record(id, rows("b"))
+	busy.expect("snapshot")
+	if m := busy.skipAlive(); m.Type != "delta" {
+		t.Errorf("one that follows something: %s", m.raw)
+	}
+	busy.send(`{"type":"unsubscribe","id":"a"}`)
+	if code := busy.closed(); code != live.CloseIdle {
+		t.Errorf("one that has unsubscribed: %d", code)
 	}
 }
 

@@ -19,10 +19,10 @@ type liveConn struct {
 	*Conn
 	running sync.WaitGroup // the subscriptions
 
-	mu      sync.Mutex // guards what follows
-	login   login
-	initDue time.Time // init is due
-	subs    map[string]*subscription
+	mu    sync.Mutex // guards what follows
+	login login
+	due   time.Time // when init is due, and then a subscription of a client without a token
+	subs  map[string]*subscription
 }
 
 // Take implements Protocol.
@@ -42,18 +42,34 @@ func (c *liveConn) Take(frame []byte) error {
 func (c *liveConn) Beat(now time.Time, check bool) (next time.Time, err error) {
 	l := c.who()
 	switch {
-	case !l.ready && !now.Before(c.initDue):
+	case !l.ready && !now.Before(c.due):
 		return next, &closing{CloseInitTimeout, "no init in time"}
 	case l.expired(now):
 		return next, &closing{CloseExpired, "token expired"}
 	case !l.ready:
-		return c.initDue, nil
+		return c.due, nil
 	case check:
 		if err = l.check(c.srv); err == nil {
 			err = c.inspect(l.caller)
 		}
 	}
+	if err == nil && !l.caller.MayRead(nil) {
+		return c.idle(now)
+	}
 	return l.expiry, err
+}
+
+// idle returns when the connection of a client without a token ends, if it follows nothing.
+func (c *liveConn) idle(now time.Time) (end time.Time, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.subs) > 0 {
+		return end, nil
+	}
+	if !now.Before(c.due) {
+		return end, &closing{CloseIdle, "nothing is followed"}
+	}
+	return c.due, nil
 }
 
 // inspect ends the subscriptions that the caller may not have any more.
@@ -162,16 +178,20 @@ func (c *liveConn) init(r request, err error) error {
 		return err
 	}
 	l.client, l.ready, l.expiry = notify.Shortened(r.Client), true, l.caller.Expires
-	c.mu.Lock()
-	c.login = l
-	c.mu.Unlock()
-	c.Unbound()
-	c.Recheck() // the token may expire before the next heartbeat
 	o := c.srv.opts
+	c.mu.Lock()
+	c.login, c.due = l, time.Now().Add(o.Timing.Idle)
+	c.mu.Unlock()
+	most := min(mostStranger, o.Limits.Message)
+	if l.caller.MayRead(nil) {
+		most = o.Limits.Message
+		c.Unbound()
+	}
+	c.Recheck() // the token may expire before the next heartbeat
 	c.out.add(frame("ready",
 		member("session", rand.Text()),
 		member("limits", map[string]int64{
-			"message": o.Limits.Message, "subscriptions": int64(o.Limits.Subscriptions),
+			"message": most, "subscriptions": int64(o.Limits.Subscriptions),
 			"window": int64(o.Limits.Window), "change": max(0, o.Limits.Change),
 		}),
 		member("ping", registry.Duration(o.Timing.Ping))))

@@ -20,6 +20,7 @@ const (
 	CloseDraining     = 4004
 	CloseElsewhere    = 4005 // this node of a cluster is cut off; another one answers
 	CloseFull         = 4006 // too many connections
+	CloseIdle         = 4007 // nothing is followed, without a token
 	CloseMalformed    = 4400
 	CloseUnauthorized = 4401
 	CloseForbidden    = 4403

@@ -18,8 +18,8 @@ import (
 // Subprotocol is the WebSocket subprotocol of Server.
 const Subprotocol = "freshet.v1"
 
-// mostInit bounds messages until init is accepted, in bytes: strangers do not make the server hold more.
-const mostInit = 16 << 10
+// mostStranger bounds messages until init has brought a valid token, in bytes: strangers do not make the server hold more.
+const mostStranger = 16 << 10
 
 // A Server is the handler of /v1/live.
 type Server struct {
@@ -47,8 +47,8 @@ func (s *Server) Confirm() error { return s.opts.Confirm() }
 // ServeHTTP upgrades a request to a connection that speaks freshet.v1.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Accept(w, r, registry.WebSocket, Subprotocol, func(c *Conn) Protocol {
-		c.Bound(mostInit)
-		return &liveConn{Conn: c, subs: make(map[string]*subscription), initDue: time.Now().Add(s.opts.Timing.Init),
+		c.Bound(mostStranger)
+		return &liveConn{Conn: c, subs: make(map[string]*subscription), due: time.Now().Add(s.opts.Timing.Init),
 			login: login{from: registry.ClientAddress(r.RemoteAddr, r.Header["X-Forwarded-For"]), token: notify.Bearer(r),
 				sent: len(r.Header["Authorization"]) > 0}}
 	})

@@ -150,6 +150,7 @@ func (sub *subscription) ended(err error) string {
 func (sub *subscription) leave() {
 	sub.c.mu.Lock()
 	delete(sub.c.subs, sub.id)
+	sub.c.due = time.Now().Add(sub.c.srv.opts.Timing.Idle)
 	sub.c.mu.Unlock()
 	sub.cancel(nil)
 	sub.entry.Leave()

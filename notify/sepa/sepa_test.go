@@ -585,7 +585,7 @@ func TestSlowReader(t *testing.T) {
 // A connection without subscriptions is closed after a while. One with subscriptions
 // may be idle.
 func TestIdleConnections(t *testing.T) {
-	r := newRig(t, func(_ *notify.Options, s *sepa.Server) { s.Idle = 1500 * time.Millisecond })
+	r := newRig(t, func(o *notify.Options, _ *sepa.Server) { o.Timing.Idle = 1500 * time.Millisecond })
 	id := r.log.Add("q", diff.Select, false)
 	r.record(id, table(false, "a"))
 	var busy *peer

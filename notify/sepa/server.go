@@ -34,7 +34,6 @@ type Server struct {
 	Logger    *slog.Logger
 	Status    func(registry.Kind) int // the HTTP status of a problem
 	Limit     int                     // subscriptions of one connection, default 100
-	Idle      time.Duration           // of a connection without a subscription, after which it ends; default 30 s
 }
 
 // ServeHTTP upgrades a client's connection and serves it in the background.
@@ -62,7 +61,7 @@ const mostUnknown = 64 << 10
 
 func (s *Server) limit() int { return cmp.Or(s.Limit, 100) }
 
-func (s *Server) idle() time.Duration { return cmp.Or(s.Idle, 30*time.Second) }
+func (s *Server) idle() time.Duration { return s.Hub.Options().Timing.Idle }
 
 // A client is one connection. Each subscription has a goroutine, which holds a cursor
 // and blocks while the client reads slowly.

@@ -317,7 +317,8 @@ class Subscription {
 
 /**
  * A connection to a server that follows any number of queries, reconnects after
- * every interruption and resumes.
+ * every interruption and resumes. If it is lost while nothing is followed, it
+ * reconnects with the next subscription.
  *
  * options: token, WebSocket (a class; default the global one), minBackoff and
  * maxBackoff (ms; 200 and 30000), trouble(event) called with every close event
@@ -332,6 +333,7 @@ export class Freshet {
     this.count = 0
     this.ready = false
     this.closed = false
+    this.resting = false // lost while nothing was followed
     this.pause = this.options.minBackoff
     this.timers = new Set()
     this.socket = { readyState: 3, close () {} } // none yet
@@ -368,6 +370,7 @@ export class Freshet {
     const sub = new Subscription(this, query, handler, options)
     this.subscriptions.add(sub)
     if (this.ready) sub.subscribe()
+    if (this.resting && !this.closed) this.connect()
     return sub
   }
 
@@ -416,6 +419,7 @@ export class Freshet {
   }
 
   connect () {
+    this.resting = false
     const socket = this.socket = new this.options.WebSocket(this.url, SUBPROTOCOL)
     socket.onopen = () => this.send({ type: 'init', token: this.options.token, client: 'freshet.js' })
     socket.onmessage = event => { if (socket === this.socket) this.receive(JSON.parse(event.data)) }
@@ -470,6 +474,8 @@ export class Freshet {
     old.close()
     if (this.closed) return
     if (event.code >= 4400 && event.code < 4500) return this.end(event.code, event.reason)
+    this.resting = !this.subscriptions.size // the next subscription connects again
+    if (this.resting) return
     this.options.trouble?.(event)
     this.after(() => this.connect())
   }

@@ -237,6 +237,32 @@ test('a query that was stale is live after a reconnection', async () => {
   assert.deepEqual(states, ['subscribed', 'stale', 'subscribed', 'live', 'stale', 'subscribed', 'live'])
 })
 
+test('a connection that is lost while nothing is followed comes back with the next subscription', async () => {
+  const asked = []
+  let troubles = 0
+  const freshet = new Freshet('http://127.0.0.1:1', {
+    minBackoff: 1,
+    trouble: () => troubles++,
+    WebSocket: fakeServer((m, socket) => {
+      asked.push(m.type)
+      if (m.type === 'unsubscribe') socket.onclose({ code: 4007, reason: 'nothing is followed' })
+    })
+  })
+  for (let n = 1; n < 3; n++) {
+    const sub = freshet.follow('q')
+    await until(() => asked.length === 2 * n - 1)
+    sub.close()
+    await until(() => asked.length === 2 * n)
+    await wait(50)
+    assert.equal(freshet.socket.readyState, 3, 'it connects although nothing is followed')
+  }
+  freshet.close()
+  freshet.follow('q')
+  await wait(50)
+  assert.equal(asked.length, 4)
+  assert.equal(troubles, 0)
+})
+
 test('the time for a large message is no silence', async () => {
   for (const [announced, lost] of [[true, false], [false, true]]) {
     let troubles = 0
