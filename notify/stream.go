@@ -38,7 +38,7 @@ type LiveOptions struct {
 	Full      func() bool // the client takes nothing now; Entry.Wake makes the stream look again
 	Turn      Turn
 	Entry     *Entry // in place of As
-	Stale     bool   // the client knows the query as stale
+	Stale     bool   // the client knows the query as stale; the stream sets it with each status
 }
 
 // A Turn is left while a stream waits, and entered before it goes on. A wake-up enters the turns of
@@ -137,7 +137,7 @@ func (s *Server) newStream(ctx context.Context, query string, o *StreamOptions) 
 		Late: o.Lagging, Rules: &s.unlimited}}
 	switch {
 	case o.Live != nil:
-		t.cursor.Rules, t.cursor.Snapshots, t.stale = &s.strict, o.Live.Snapshots, o.Live.Stale
+		t.cursor.Rules, t.cursor.Snapshots = &s.strict, o.Live.Snapshots
 	case o.Limited:
 		t.cursor.Rules = &s.limited
 	}
@@ -190,7 +190,6 @@ type stream struct {
 	live   *LiveOptions // nil for other protocols
 	cursor cursor.Cursor
 	last   time.Time // when the consumer last got something
-	stale  bool      // by the last StreamStatus
 }
 
 // begin says whether the log continues from a position, or else emits the result, if the consumer
@@ -296,10 +295,10 @@ func (t *stream) status(st *registry.Status) error {
 		why = t.s.opts.Halted(t.listed.about.Endpoint)
 	}
 	stale := !st.State.Current() || st.State == registry.New && st.Error != "" || why != ""
-	if stale == t.stale || st.State == registry.Paused {
+	if stale == t.live.Stale || st.State == registry.Paused {
 		return nil
 	}
-	t.stale = stale
+	t.live.Stale = stale
 	e := &StreamEvent{Kind: StreamStatus, At: t.cursor.At(), Status: *st, Stale: stale, Due: t.due(st)}
 	if why != "" {
 		e.Status.State, e.Status.Error = registry.Stale, why

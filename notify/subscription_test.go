@@ -222,6 +222,43 @@ func TestStatusOfHaltedEndpoint(t *testing.T) {
 	}
 }
 
+// Clients take each subscribed for a beginning as live, so one in the middle is followed by the status of a query that is
+// still stale.
+func TestStatusAfterGap(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.log.Add("q", "SELECT", false)
+	r.record(id, rows("a"))
+	p := r.hello()
+	p.follow("a", "q", "")
+	p.expect("snapshot")
+	fail := func(reason string) {
+		r.log.Fail(id, reason)
+		r.waker.Wake(id)
+	}
+	fail("no answer")
+	for i, begin := range []func(){
+		func() {},
+		func() { r.log.Renumber(id, "e2") },
+		func() { r.log.Renumber(id, "e3") },
+	} {
+		if begin(); i > 0 {
+			r.waker.Wake(id)
+			if m := p.skipAlive(); m.Type != "subscribed" || m.Reason != "other_epoch" {
+				t.Fatalf("%s", m.raw)
+			}
+			p.expect("snapshot")
+		}
+		if m := p.skipAlive(); m.Type != "status" || m.State != "stale" {
+			t.Fatalf("%s", m.raw)
+		}
+		fail("no answer") // which tells nothing new
+	}
+	r.record(id, rows("a"))
+	if m := p.skipAlive(); m.Type != "status" || m.State != "live" {
+		t.Fatalf("%s", m.raw)
+	}
+}
+
 // skipAlive reads the next message that is not a heartbeat.
 func (p *peer) skipAlive() reply {
 	p.t.Helper()

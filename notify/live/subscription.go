@@ -250,8 +250,9 @@ func (sub *subscription) send(ev *notify.StreamEvent) error {
 	return nil
 }
 
-// subscribed begins the subscription to a query, for the first time or again.
+// subscribed begins the subscription to a query, for the first time or again. Clients then take it as live.
 func (sub *subscription) subscribed(p registry.Position, resumed bool, reason string) {
+	sub.options.Live.Stale = false
 	sub.start(member("query", sub.follows), member("topic", notify.Format{PublicURL: sub.c.srv.opts.PublicURL}.ResultsURL(sub.follows)),
 		member("form", string(sub.form)), member("ordered", orNil(sub.ordered)),
 		member("epoch", p.Epoch), member("seq", p.Seq), member("resumed", resumed), member("reason", reason))
@@ -299,7 +300,6 @@ func (sub *subscription) large(size int) []byte {
 // which may name hosts, graphs and users.
 func (sub *subscription) status(ev *notify.StreamEvent) {
 	st := &ev.Status
-	sub.options.Live.Stale = ev.Stale
 	fields := []field{member("id", sub.id), member("state", string(registry.Live)), member("checked_at", timeOrNil(st.CheckedAt)),
 		member("next_due", timeOrNil(ev.Due))}
 	if ev.Stale {
