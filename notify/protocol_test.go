@@ -399,7 +399,7 @@ func TestErrors(t *testing.T) {
 	p.send(`{"type":"subscribe","id":"three","query":"` + id + `"}`)
 	p.expect("subscribed")
 	p.send(`{"type":"subscribe","id":"four","query":"q"}`)
-	if m := p.expect("error"); m.Code != "limit" || m.ID != "four" {
+	if m := p.expect("error"); m.Code != "limit" || m.ID != "four" || !strings.Contains(m.raw, `"retry_after":"10s"`) {
 		t.Errorf("above the limit: %s", m.raw)
 	}
 	p.conn.Close()

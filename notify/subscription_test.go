@@ -740,7 +740,8 @@ func TestStrangersOfOneAddress(t *testing.T) {
 	p.follow("b", "q", "")
 	again := `{"type":"subscribe","id":"c","query":"q"}`
 	p.send(again)
-	if m := p.skipAlive(); m.Type != "error" || m.Code != "limit" || !strings.Contains(m.Message, "limits.address_connections") {
+	if m := p.skipAlive(); m.Type != "error" || m.Code != "limit" || !strings.Contains(m.Message, "limits.address_connections") ||
+		!strings.Contains(m.raw, `"retry_after":"10s"`) {
 		t.Errorf("%s", m.raw)
 	}
 	if code := r.dial(from).closed(); code != 4006 {

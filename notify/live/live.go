@@ -232,7 +232,7 @@ func (c *liveConn) resolve(caller registry.Caller, t target) (registry.Query, fu
 		}
 		release, refused := c.place.Another()
 		if refused != "" {
-			err = &refusal{code: CodeLimit, message: refused}
+			err = tooMany(refused)
 		}
 		return q, release, err
 	}
@@ -246,7 +246,7 @@ func (c *liveConn) resolve(caller registry.Caller, t target) (registry.Query, fu
 	case errors.Is(err, notify.ErrRefused):
 		return q, nil, &refusal{code: CodeBadParams, message: err.Error()}
 	case errors.Is(err, notify.ErrLimit):
-		return q, nil, &refusal{code: CodeLimit, message: err.Error()}
+		return q, nil, tooMany(err.Error())
 	case err != nil:
 		return q, nil, s.unavailable("register a query", err)
 	}
@@ -265,7 +265,7 @@ func (c *liveConn) subscribe(r request) error {
 	case used:
 		return &closing{CloseInUse, "subscription id in use: " + r.ID}
 	case n >= c.srv.opts.Limits.Subscriptions:
-		return &refusal{code: CodeLimit, message: "too many subscriptions on this connection"}
+		return tooMany("too many subscriptions on this connection")
 	case r.Profile != nil:
 		return c.subscribeProfile(r)
 	}

@@ -169,6 +169,12 @@ func (r *request) rate() (time.Duration, error) {
 	return 0, badParams("rate must be at most %s", cursor.MaxRate)
 }
 
+// tooMany is the refusal of a subscription beyond a limit. It says when to ask again, because other messages make clients
+// ask soon.
+func tooMany(message string) error {
+	return &refusal{code: CodeLimit, message: message, retryAfter: 10 * time.Second}
+}
+
 // ambiguous is the refusal of a name that several have, nil for other errors.
 func ambiguous(err error) error {
 	if p := (*registry.Problem)(nil); errors.As(err, &p) && p.Kind == registry.KindAmbiguousName {
