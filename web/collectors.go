@@ -39,8 +39,9 @@ var (
 		"Time since the oldest result of the endpoint was last known to be true; paused queries and endpoints are left out.", "endpoint")
 	intervalDesc = level("freshet_endpoint_slot_interval_seconds",
 		"Usual time between two slots of the endpoint; none when it is paused or runs by hand.", "endpoint")
-	lastSlotDesc = level("freshet_slot_last_timestamp_seconds", "When the last slot ended.", "endpoint")
-	nextTryDesc  = level("freshet_endpoint_next_try_seconds",
+	lastSlotDesc = level("freshet_slot_last_timestamp_seconds",
+		"When the last slot ended, or began if the server was killed before it ended.", "endpoint")
+	nextTryDesc = level("freshet_endpoint_next_try_seconds",
 		"Time until the endpoint is asked again; 0 when it is asked as usual.", "endpoint")
 
 	readOnlyDesc = level("freshet_store_read_only", "1 while the disk is full and nothing can be written.")
