@@ -89,12 +89,16 @@ func (f *Follower) Run(ctx context.Context) error {
 		began := f.Clock.Now()
 		f.got = false
 		err := f.Source.Follow(ctx, f.state.Cursor, f.takeBatch)
+		took := f.Clock.Now().Sub(began)
+		if took > longest { // it was asked seldom enough
+			f.fails = 0
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.As(err, &wrong):
 			return wrong.error
-		case err != nil, !f.got && f.Clock.Now().Sub(began) < atOnce:
+		case err != nil, !f.got && took < atOnce:
 			f.fails++
 		default:
 			f.fails = 0

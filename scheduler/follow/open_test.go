@@ -287,6 +287,14 @@ func TestWaitsGrow(t *testing.T) {
 			clock.Pass(time.Minute)
 			return nil
 		}}, time.Second},
+		"it fails after hours": {steps{batch(true), func(func(feed.Batch) error) error {
+			clock.Pass(3 * time.Hour)
+			return errors.New("no")
+		}}, time.Second},
+		"it fails after a while": {steps{batch(true), func(func(feed.Batch) error) error {
+			clock.Pass(4 * time.Minute)
+			return errors.New("no")
+		}}, 5 * time.Minute},
 	} {
 		var waits []time.Duration
 		ctx, cancel := context.WithCancel(t.Context())
