@@ -43,6 +43,7 @@ const (
 	smallHole  = 2                // numbers that are left out in a hole that is expected
 	goesOn     = 2 * time.Hour    // between holes that are expected: a test message that is left out comes each hour
 	overlap    = 1000             // milliseconds before the last position, for streams that are continued by time
+	mirrored   = 24 * time.Hour   // after its publication, a message of another data centre may still come
 )
 
 // A mark is an entry of a Last-Event-ID.
@@ -78,14 +79,16 @@ type hole struct {
 
 // A progress is the cursor.
 type progress struct {
-	ID   []mark          `json:"id"`
-	Seen map[string]seen `json:"seen"`
+	ID    []mark          `json:"id"`
+	Seen  map[string]seen `json:"seen"`
+	First time.Time       `json:"first,omitzero"` // when the first message was published
 }
 
-func (p *progress) copy() progress { return progress{p.ID, maps.Clone(p.Seen)} }
+func (p *progress) copy() progress { return progress{p.ID, maps.Clone(p.Seen), p.First} }
 
 // lastEventID returns where a connection continues: with the last message that was read. A topic that has had none
-// continues at the time of that. The number -1, which it has, would leave out what came since.
+// continues where the feed began: its first one may be mirrored late. The number -1, which it has, would leave out what
+// came since. So would a time of which the server keeps nothing.
 func (p *progress) lastEventID() string {
 	list := make([]mark, len(p.ID))
 	var last time.Time
@@ -96,7 +99,7 @@ func (p *progress) lastEventID() string {
 		if s := p.Seen[m.key()]; m.Offset != nil && s.Offset > 0 {
 			m.Offset = &s.Offset
 		} else if m.Offset != nil && *m.Offset < 0 && !last.IsZero() {
-			at := last.UnixMilli() - overlap
+			at := later(cmp.Or(p.First, last), last.Add(-mirrored)).UnixMilli() - overlap
 			m.Offset, m.Timestamp = nil, &at
 		} else if m.Offset == nil && m.Timestamp != nil {
 			before := *m.Timestamp - overlap
@@ -299,6 +302,7 @@ func (r *reading) add(m message) (again bool) {
 	if c.Meta.Domain != canary && !r.whole(c, key, place) {
 		return false
 	}
+	r.done.First = cmp.Or(r.done.First, place.Time)
 	if r.done.Seen[key] = known; len(r.partial) == 0 {
 		r.done.ID = r.now.ID
 	}

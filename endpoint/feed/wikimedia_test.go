@@ -467,7 +467,7 @@ func TestContinuesByTime(t *testing.T) {
 	b := must(t, Definition{URL: s.URL}, must(t, Definition{URL: s.URL}, "").Cursor)
 	if got, want := s.requests[1].Header.Get("Last-Event-ID"), fmt.Sprintf(
 		`[{"topic":"codfw.mutation","partition":0,"timestamp":%d},{"topic":"eqiad.mutation","partition":0,"timestamp":5001}]`,
-		begin.Add(time.Second).UnixMilli()); got != want {
+		begin.UnixMilli()); got != want {
 		t.Errorf("Last-Event-ID %s, want %s", got, want)
 	}
 	if b.Gap != "" || len(b.Events) != 2 {
@@ -478,34 +478,50 @@ func TestContinuesByTime(t *testing.T) {
 	}
 }
 
-// The first message of a topic may come while nothing is read. It is asked for by time.
+// The first message of a topic may come while nothing is read, long after it was published. It is asked for by time, as long as
+// that is not before the feed began or a day ago.
 func TestFirstMessageOfATopicUnread(t *testing.T) {
 	id := func(l line, eqiad, codfw int) line {
 		l.id = fmt.Sprintf(`[{"topic":"eqiad.mutation","partition":0,"offset":%d},`+
 			`{"topic":"codfw.mutation","partition":0,"offset":%d}]`, eqiad, codfw)
 		return l
 	}
-	first, second := added(7), added(8)
-	first.topic, second.topic = codfw, codfw
-	first.at, second.at = 3, 5
-	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
-		id(added(1), 1, -1).write(w)
-		if n == 0 {
-			return
+	const day = 24 * 60 * 60
+	for _, c := range []struct{ last, first, from int }{ // seconds
+		{last: 2, first: 3, from: 0}, {last: 3600, first: 2, from: 0}, {last: day + 3600, first: 3600, from: 3599},
+	} {
+		first, second, last := added(7), added(8), added(2)
+		first.topic, second.topic = codfw, codfw
+		first.at, second.at, last.at = c.first, c.last+5, c.last
+		s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+			if n == 0 {
+				id(added(1), 1, -1).write(w)
+			}
+			if id(last, 2, -1).write(w); n == 0 {
+				return
+			}
+			var from []struct {
+				Topic     string
+				Timestamp int64
+			}
+			_ = json.Unmarshal([]byte(r.Header.Get("Last-Event-ID")), &from)
+			if len(from) > 1 && from[1].Topic == codfw && from[1].Timestamp == begin.Add(time.Duration(c.from)*time.Second).UnixMilli() {
+				id(first, 2, 7).write(w)
+			}
+			id(second, 2, 8).write(w)
+		})
+		b := must(t, Definition{URL: s.URL}, must(t, Definition{URL: s.URL}, "").Cursor)
+		if wantOffsets(t, b, 7, 8); b.Gap != "" {
+			t.Errorf("%+v: gap %q", c, b.Gap)
 		}
-		var from []struct {
-			Topic     string
-			Timestamp int64
+		// A version that did not note when the feed began continues at its last message.
+		old, n := `"id":[{"topic":"codfw.mutation","partition":0,"offset":-1}],"seen":{"eqiad.mutation/0":{"offset":2,`+
+			`"time":"2026-01-02T03:04:05Z"}}`, len(s.requests)
+		must(t, Definition{URL: s.URL}, "{"+old+"}")
+		got := s.requests[n].Header.Get("Last-Event-ID")
+		if want := fmt.Sprintf(`"timestamp":%d}]`, begin.Add(-time.Second).UnixMilli()); !strings.HasSuffix(got, want) {
+			t.Errorf("Last-Event-ID %s, want %s", got, want)
 		}
-		_ = json.Unmarshal([]byte(r.Header.Get("Last-Event-ID")), &from)
-		if len(from) > 1 && from[1].Topic == codfw && from[1].Timestamp > 0 && from[1].Timestamp < begin.Add(3*time.Second).UnixMilli() {
-			id(first, 1, 7).write(w)
-		}
-		id(second, 1, 8).write(w)
-	})
-	b := must(t, Definition{URL: s.URL}, must(t, Definition{URL: s.URL}, "").Cursor)
-	if wantOffsets(t, b, 7, 8); b.Gap != "" {
-		t.Errorf("gap %q", b.Gap)
 	}
 }
 
