@@ -45,6 +45,7 @@ const (
 	betweenPages = 20 * time.Millisecond
 	lostFor      = 300 // pauses after which a page that is missing counts as removed: five minutes
 	mostPages    = 10_000
+	mostOlder    = 3      // immutable pages that are asked for to see whether old members are kept
 	mostTogether = 5000   // events of a batch
 	mostEnded    = 1000   // transactions that are remembered
 	mostMembers  = 20_000 // that are remembered; all members of a page count again if it changes after that
@@ -232,10 +233,10 @@ func (w *walk) keeps(ctx context.Context, seen map[string]bool) (bool, error) {
 		return true, nil
 	}
 	early := func(p *page) bool { return !p.Gone && !p.Oldest.IsZero() && !p.Oldest.After(w.Head) }
-	var unseen []string // they are immutable
+	var unseen []string // or from a cache: they are immutable
 	for at, p := range w.Pages {
 		switch {
-		case early(p) && seen[at]:
+		case early(p) && seen[at] && !p.Immutable:
 			return true, nil
 		case early(p):
 			unseen = append(unseen, at)
@@ -244,7 +245,7 @@ func (w *walk) keeps(ctx context.Context, seen map[string]bool) (bool, error) {
 	slices.SortFunc(unseen, func(a, b string) int { // the first one is the last that is removed
 		return cmp.Or(w.Pages[b].Oldest.Compare(w.Pages[a].Oldest), strings.Compare(a, b))
 	})
-	for _, at := range unseen {
+	for _, at := range unseen[:min(len(unseen), mostOlder)] {
 		if err := sleep(ctx, betweenPages); err != nil {
 			return false, err
 		}

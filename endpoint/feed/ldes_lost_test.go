@@ -86,6 +86,35 @@ func TestRetentionPassedUnread(t *testing.T) {
 	}
 }
 
+// What a cache has of immutable pages does not show that the stream has kept them. A few are asked for, and not all of them.
+func TestRetentionBehindACache(t *testing.T) {
+	const full = 30
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/turtle")
+		const prefixes = "@prefix ldes: <https://w3id.org/ldes#> . @prefix tree: <https://w3id.org/tree#> . @prefix ex: <http://example.org/> ."
+		if n := 0; r.URL.Path != "/s" {
+			w.Header().Set("Age", "10")
+			w.Header().Set("Cache-Control", "immutable")
+			fmt.Sscanf(r.URL.Path, "/%d", &n)
+			fmt.Fprint(w, prefixes+member(n, ""))
+			return
+		}
+		fmt.Fprint(w, prefixes+"</s> ldes:timestampPath ex:at ; ldes:retentionPolicy [ a ldes:DurationAgoPolicy ] .\n")
+		for n := range full {
+			fmt.Fprintf(w, "</s> tree:relation [ tree:node </%d> ] .\n", n)
+		}
+	})
+	d := Definition{Kind: LDES, URL: s.URL + "/s", Every: registry.Duration(time.Millisecond)}
+	b, err := caughtUp(t, d, "")
+	if err != nil || len(s.requests) != 1+full {
+		t.Fatalf("%d requests, %v", len(s.requests), err)
+	}
+	n := len(s.requests)
+	if b, err = caughtUp(t, d, b.Cursor); err != nil || !strings.Contains(b.Gap, "no older members") || len(s.requests)-n > 10 {
+		t.Errorf("%d requests, gap %q, %v", len(s.requests)-n, b.Gap, err)
+	}
+}
+
 // What is proved does not go over the time in which members became too old unread.
 func TestRetentionPassedUnreadProvesNothing(t *testing.T) {
 	const policy = "</s> ldes:retentionPolicy [ a ldes:DurationAgoPolicy ] .\n"
