@@ -116,6 +116,7 @@ func (a *about) known() bool { return a.VersionOf != "" || a.Timestamp != "" }
 
 type page struct {
 	ETag      string    `json:"etag,omitempty"`
+	To        string    `json:"to,omitempty"`     // the address to which its own one led
 	Digest    uint64    `json:"digest,omitempty"` // 0: not read yet
 	Immutable bool      `json:"immutable,omitempty"`
 	Gone      bool      `json:"gone,omitempty"`    // for good: nothing can come on it any more
@@ -324,11 +325,7 @@ func (w *walk) hand(b feed.Batch) error {
 // page reads a page if it has changed.
 func (w *walk) page(ctx context.Context, at string) error {
 	p := w.Pages[at]
-	fields := []string{"Accept", "text/turtle, application/n-triples;q=0.9"}
-	if p.ETag != "" {
-		fields = append(fields, "If-None-Match", p.ETag)
-	}
-	resp, err := w.client.get(ctx, at, fields...)
+	resp, to, err := w.ask(ctx, at, p)
 	defer func(age time.Duration) {
 		if !p.Immutable {
 			w.age = max(w.age, age)
@@ -363,22 +360,41 @@ func (w *walk) page(ctx context.Context, at string) error {
 	if resp.StatusCode == 304 {
 		return nil
 	}
-	base := at
-	if resp.Request.Response != nil { // it was redirected
-		base = resp.Request.URL.String()
-	}
-	alone(len(text), func() { err = w.read(p, at, base, text, resp.Header) })
+	alone(len(text), func() { err = w.read(p, at, to, text, resp.Header) })
 	return err
 }
 
-// read reads the text of a page, which has the address base if its own one leads there. Another page may be there the next
-// time, so that what base says of itself does not count.
-func (w *walk) read(p *page, at, base string, text []byte, header http.Header) error {
-	digest, etag, own := max(xxh3.Hash(text), 1), "", base == at
-	if own {
-		etag = header.Get("ETag")
+// ask asks for a page, and returns where its address led, if not to itself. That it has not changed is said of what was there
+// before: another page may have the same ETag.
+func (w *walk) ask(ctx context.Context, at string, p *page) (resp *http.Response, to string, err error) {
+	fields := []string{"Accept", "text/turtle, application/n-triples;q=0.9"}
+	if p.ETag != "" {
+		resp, to, err = w.get(ctx, at, append(fields, "If-None-Match", p.ETag)...)
+		if err != nil || resp.StatusCode != http.StatusNotModified || to == p.To {
+			return resp, to, err
+		}
+		resp.Body.Close()
 	}
-	if p.Digest == digest {
+	if resp, to, err = w.get(ctx, at, fields...); err == nil && resp.StatusCode == http.StatusNotModified {
+		resp.Body.Close()
+		err = errors.New("304 Not Modified answers a request without a condition")
+	}
+	return resp, to, err
+}
+
+func (w *walk) get(ctx context.Context, at string, fields ...string) (resp *http.Response, to string, err error) {
+	resp, err = w.client.get(ctx, at, fields...)
+	if err == nil && resp.Request.Response != nil && resp.Request.URL.String() != at {
+		to = resp.Request.URL.String()
+	}
+	return resp, to, err
+}
+
+// read reads the text of a page that is where its address led, if not to itself. Another page may be there the next time, so
+// that what is said of that one's changes does not count.
+func (w *walk) read(p *page, at, to string, text []byte, header http.Header) error {
+	digest, etag, base := max(xxh3.Hash(text), 1), header.Get("ETag"), cmp.Or(to, at)
+	if p.Digest == digest && p.To == to {
 		p.ETag = etag
 		return nil
 	}
@@ -402,9 +418,9 @@ func (w *walk) read(p *page, at, base string, text []byte, header http.Header) e
 	if p.Immutable {
 		b.Gap = fmt.Sprintf("the page %s has changed although it is immutable", at)
 	}
-	p.ETag, p.Digest, p.Missing = etag, digest, false
-	p.Immutable = own && (strings.Contains(header.Get("Cache-Control"), "immutable") ||
-		g.has("<"+at+">", ldesSpace+"immutable>", `"true`))
+	p.ETag, p.To, p.Digest, p.Missing = etag, to, digest, false
+	p.Immutable = to == "" && strings.Contains(header.Get("Cache-Control"), "immutable") ||
+		g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
 	w.About.learn(g)
 	b.Events = w.members(g, p)
 	return w.add(b)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +162,82 @@ func TestRedirectedPage(t *testing.T) {
 	p := []sparql.Pattern{{Subject: "<" + s.URL + "/data/m2>", Predicate: "<http://x/p>"}}
 	if err != nil || b.Gap != "" || len(b.Events) != 1 || b.Events[0].Reach(p) != Matched {
 		t.Errorf("gap %q, %+v, %v", b.Gap, b.Events, err)
+	}
+}
+
+// What one page has as its ETag says nothing of another one to which its address leads, or that it was before.
+func TestRedirectedToTheSameETag(t *testing.T) {
+	to := ""
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/s" && to != "" {
+			http.Redirect(w, r, to, http.StatusSeeOther)
+			return
+		}
+		if w.Header().Set("ETag", `"1"`); r.Header.Get("If-None-Match") == `"1"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		w.Header().Set("Content-Type", "text/turtle")
+		text, n := aStream, len(r.URL.Path)
+		if strings.HasSuffix(r.URL.Path, "/same") { // what its IRIs are depends on its address
+			text, n = strings.ReplaceAll(text, "http://x/m", "m"), 9
+		}
+		fmt.Fprintf(w, text, n, n)
+	})
+	d := Definition{Kind: LDES, URL: s.URL + "/s", Every: registry.Duration(time.Millisecond)}
+	b, err := caughtUp(t, d, "")
+	for _, c := range []struct{ to, want string }{
+		{"/b22", "m4"}, {"/b4444", "m6"}, {"", "m2"}, {"/same", "m9"}, {"/v/same", "m9"}, {"/v/same", ""},
+	} {
+		if to = c.to; err != nil {
+			t.Fatal(err)
+		}
+		if b, err = caughtUp(t, d, b.Cursor); strings.Join(texts(b), " ") != c.want || b.Gap != "" {
+			t.Errorf("to %q: members %v, want %s, gap %q, %v", c.to, texts(b), c.want, b.Gap, err)
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A stream whose addresses lead to others, as where the server negotiates the format, is not read whole again and again. A page
+// that is immutable by its own address is so there, too.
+func TestRedirectedStreamIsReadOnce(t *testing.T) {
+	whole, asked := map[string]int{}, map[string]int{}
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		name, turtle := strings.CutSuffix(r.URL.Path, ".ttl")
+		if asked[r.URL.Path]++; !turtle {
+			http.Redirect(w, r, r.URL.Path+".ttl", http.StatusSeeOther)
+			return
+		}
+		if w.Header().Set("ETag", strconv.Quote(name)); r.Header.Get("If-None-Match") == strconv.Quote(name) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		whole[name]++
+		w.Header().Set("Content-Type", "text/turtle")
+		fmt.Fprintf(w, aStream, len(name), len(name))
+		for n := range 3 {
+			fmt.Fprintf(w, "<%s> tree:relation [ tree:node </full%d> ] . </full%d> ldes:immutable true .\n", name, n, n)
+		}
+	})
+	d := Definition{Kind: LDES, URL: s.URL + "/s", Every: registry.Duration(time.Millisecond)}
+	b, err := caughtUp(t, d, "")
+	const walks = 4
+	for range walks {
+		if err != nil || len(b.Events) > 0 || b.Gap != "" {
+			t.Fatalf("%d events, gap %q, %v", len(b.Events), b.Gap, err)
+		}
+		b, err = caughtUp(t, d, b.Cursor)
+	}
+	for name, n := range whole {
+		if n != 1 {
+			t.Errorf("%s is sent whole %d times", name, n)
+		}
+	}
+	if n := asked["/full0"] + asked["/full1"] + asked["/full2"]; n != 3+walks || asked["/s"] != 1+walks {
+		t.Errorf("full pages are asked for %d times: %v", n, asked)
 	}
 }
 
