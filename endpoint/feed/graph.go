@@ -9,8 +9,14 @@ import (
 	"github.com/freshet/freshet/registry/sparql"
 )
 
+// A statement is a triple of a page, and what patterns leave out of its object.
+type statement struct {
+	sparql.Pattern
+	kind string // its language, or datatype if that is not xsd:string
+}
+
 // labelled returns a function for formats.Triples that appends to a list and keeps the labels of blank nodes.
-func labelled(list *[]sparql.Pattern) func(s, p, o diff.Term) error {
+func labelled(list *[]statement) func(s, p, o diff.Term) error {
 	label := func(t diff.Term) string {
 		if t.Kind == diff.Blank {
 			return "_:" + t.Value
@@ -21,20 +27,25 @@ func labelled(list *[]sparql.Pattern) func(s, p, o diff.Term) error {
 		if len(*list) > mostPage {
 			return io.EOF
 		}
-		*list = append(*list, sparql.Pattern{Subject: label(s), Predicate: field(p), Object: label(o)})
+		kind := o.Datatype
+		if o.Lang != "" {
+			kind = "@" + strings.ToLower(o.Lang)
+		}
+		kind = strings.TrimSuffix(kind, "http://www.w3.org/2001/XMLSchema#string")
+		*list = append(*list, statement{sparql.Pattern{Subject: label(s), Predicate: field(p), Object: label(o)}, kind})
 		return nil
 	}
 }
 
 // A graph is the triples of a page by their subjects.
 type graph struct {
-	all     []sparql.Pattern
-	by      map[string][]sparql.Pattern
+	all     []statement
+	by      map[string][]statement
 	members map[string]bool
 }
 
-func newGraph(list []sparql.Pattern) *graph {
-	g := &graph{all: list, by: map[string][]sparql.Pattern{}, members: map[string]bool{}}
+func newGraph(list []statement) *graph {
+	g := &graph{all: list, by: map[string][]statement{}, members: map[string]bool{}}
 	for _, t := range list {
 		g.by[t.Subject] = append(g.by[t.Subject], t)
 		if t.Predicate == treeSpace+"member>" {
@@ -69,7 +80,7 @@ func (g *graph) has(s, p, o string) bool {
 
 // reach returns the triples of a member and of the nodes on its page that it leads to, except what describes the
 // stream and other members.
-func (g *graph) reach(member string) (list []sparql.Pattern) {
+func (g *graph) reach(member string) (list []statement) {
 	todo, seen := []string{member}, map[string]bool{member: true}
 	for len(todo) > 0 {
 		s := todo[0]

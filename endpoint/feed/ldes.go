@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -118,6 +119,7 @@ type page struct {
 	ETag      string    `json:"etag,omitempty"`
 	To        string    `json:"to,omitempty"`     // the address to which its own one led
 	Digest    uint64    `json:"digest,omitempty"` // 0: not read yet
+	Whole     bool      `json:"whole,omitempty"`  // its members are hashes of whole terms, as in older versions they are not
 	Immutable bool      `json:"immutable,omitempty"`
 	Gone      bool      `json:"gone,omitempty"`    // for good: nothing can come on it any more
 	Missing   bool      `json:"missing,omitempty"` // it counts as removed until it is back
@@ -368,7 +370,7 @@ func (w *walk) page(ctx context.Context, at string) error {
 // before: another page may have the same ETag.
 func (w *walk) ask(ctx context.Context, at string, p *page) (resp *http.Response, to string, err error) {
 	fields := []string{"Accept", "text/turtle, application/n-triples;q=0.9"}
-	if p.ETag != "" {
+	if p.ETag != "" && p.Whole {
 		resp, to, err = w.get(ctx, at, append(fields, "If-None-Match", p.ETag)...)
 		if err != nil || resp.StatusCode != http.StatusNotModified || to == p.To {
 			return resp, to, err
@@ -394,9 +396,13 @@ func (w *walk) get(ctx context.Context, at string, fields ...string) (resp *http
 // that what is said of that one's changes does not count.
 func (w *walk) read(p *page, at, to string, text []byte, header http.Header) error {
 	digest, etag, base := max(xxh3.Hash(text), 1), header.Get("ETag"), cmp.Or(to, at)
-	if p.Digest == digest && p.To == to {
+	same := p.Digest == digest && p.To == to
+	if same && p.Whole {
 		p.ETag = etag
 		return nil
+	}
+	if !p.Whole { // an older version read it, which kept no ETag of another address, or none did
+		same = p.Digest == digest || p.ETag != "" && p.ETag == etag && to == ""
 	}
 	format := formats.Turtle
 	if strings.HasPrefix(header.Get("Content-Type"), "application/n-triples") {
@@ -415,19 +421,22 @@ func (w *walk) read(p *page, at, to string, text []byte, header http.Header) err
 	}
 	// From here on, the page counts as read.
 	b := feed.Batch{}
-	if p.Immutable {
+	if p.Immutable && !same {
 		b.Gap = fmt.Sprintf("the page %s has changed although it is immutable", at)
 	}
-	p.ETag, p.To, p.Digest, p.Missing = etag, to, digest, false
+	if !p.Whole && !same { // hashes do not tell which members it had
+		p.Members, p.Part = nil, p.Part || len(p.Members) > 0
+	}
+	p.ETag, p.To, p.Digest, p.Whole, p.Missing = etag, to, digest, true, false
 	p.Immutable = to == "" && strings.Contains(header.Get("Cache-Control"), "immutable") ||
 		g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
 	w.About.learn(g)
-	b.Events = w.members(g, p)
+	b.Events = w.members(g, p, same)
 	return w.add(b)
 }
 
 // pageTriples reads a page. Labels of blank nodes are kept, so that its parts stay together.
-func pageTriples(f formats.Format, text []byte, at string) (list []sparql.Pattern, err error) {
+func pageTriples(f formats.Format, text []byte, at string) (list []statement, err error) {
 	err = formats.Triples(f, text, at, mostBytes, labelled(&list))
 	if errors.Is(err, io.EOF) {
 		err = fmt.Errorf("it has more than %d triples: the publisher has to make smaller pages", mostPage)
@@ -467,28 +476,33 @@ func elsewhere(from, to string) error {
 	return fmt.Errorf("the page %s leads to %s, which has another host or scheme and is not read: set url to an address there", from, to)
 }
 
-// members returns the events of the members that are new.
-func (w *walk) members(g *graph, p *page) (events []feed.Event) {
-	known := 0
+// members returns the events of the members that are new. None is if the page is the same.
+func (w *walk) members(g *graph, p *page, same bool) (events []feed.Event) {
+	remembered := 0
 	for _, other := range w.Pages {
-		known += len(other.Members)
+		remembered += len(other.Members)
 	}
-	kept, before, names, part := []uint64{}, map[uint64]bool{}, map[uint64]bool{}, p.Part
+	kept, before, names, part := []uint64{}, map[uint64]int{}, map[uint64]bool{}, p.Part
 	for _, hash := range p.Members {
-		before[hash], names[hash>>32] = true, true
+		names[hash>>32] = true
+		before[hash]++
+	}
+	had := func(hash uint64) bool { // one more of them
+		before[hash]--
+		return before[hash] >= 0
 	}
 	p.Oldest, p.Part = time.Time{}, false
 	ended := w.end(g)
-	for _, m := range g.objects("", treeSpace+"member>") {
+	for m := range unique(g.objects("", treeSpace+"member>")) {
 		list := g.reach(m)
 		hash := hashOf(m, list)
-		id := first(g.objects(m, w.About.Transaction))
-		open := id != "" && !ended[id] && !before[hash]
+		id, known := first(g.objects(m, w.About.Transaction)), had(hash) || same
+		open := id != "" && !ended[id] && !known
 		if open {
 			p.Digest, p.ETag, p.Immutable = 0, "", false // it counts once more when the transaction has ended
 		}
 		switch {
-		case known >= mostMembers, p.Immutable:
+		case remembered >= mostMembers, p.Immutable:
 			p.Part = true
 		case open:
 			kept = append(kept, unfinished(hash))
@@ -500,13 +514,13 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 		if !at.IsZero() && (p.Oldest.IsZero() || at.Before(p.Oldest)) {
 			p.Oldest = at
 		}
-		if before[hash] || w.First && (w.Since.IsZero() || !at.IsZero() && at.Before(w.Since)) {
+		if known || w.First && (w.Since.IsZero() || !at.IsZero() && at.Before(w.Since)) {
 			continue
 		}
 		entity := first(g.objects(m, w.About.VersionOf))
 		e := memberEvent(list, m, entity)
 		e.Time = w.now().UTC()
-		inPlace := (part || names[hash>>32]) && !before[unfinished(hash)]
+		inPlace := (part || names[hash>>32] || strings.HasPrefix(m, "_") && len(p.Members) > 0) && !had(unfinished(hash))
 		if (entity != "" || inPlace) && !e.All { // parts of what was there before may be gone
 			e.Loose = append(e.Loose, feed.Loose{Apart: w.apart, Gone: true})
 		}
@@ -519,9 +533,9 @@ func (w *walk) members(g *graph, p *page) (events []feed.Event) {
 	return events
 }
 
-// hashOf returns a hash of the name of a member, and one of its triples. Labels of blank nodes say where on its page a member
-// is, so they do not count.
-func hashOf(member string, list []sparql.Pattern) uint64 {
+// hashOf returns a hash of the name of a member, and one of its triples, which is longer if it has no name. Labels of blank
+// nodes say where on its page a member is, so they do not count.
+func hashOf(member string, list []statement) uint64 {
 	labels := map[string]string{}
 	label := func(term string) string {
 		if !strings.HasPrefix(term, "_:") {
@@ -534,16 +548,19 @@ func hashOf(member string, list []sparql.Pattern) uint64 {
 	}
 	var text bytes.Buffer
 	for _, t := range list {
-		text.WriteString(label(t.Subject) + " " + t.Predicate + " " + label(t.Object) + "\n")
+		text.WriteString(label(t.Subject) + "\x00" + t.Predicate + "\x00" + label(t.Object) + "\x00" + t.kind + "\x00")
 	}
-	return xxh3.HashString(label(member))>>32<<32 | xxh3.Hash(text.Bytes())>>33<<1
+	if strings.HasPrefix(member, "_") {
+		return xxh3.Hash(text.Bytes()) >> 1 << 1
+	}
+	return xxh3.HashString(member)>>32<<32 | xxh3.Hash(text.Bytes())>>33<<1
 }
 
 // unfinished is the hash of a member whose transaction has not ended.
 func unfinished(hash uint64) uint64 { return hash | 1 }
 
 // note notes which entity a member is about, and the subjects that are parts of it.
-func (w *walk) note(list []sparql.Pattern, member, entity string) {
+func (w *walk) note(list []statement, member, entity string) {
 	if entity == "" {
 		return
 	}
@@ -588,7 +605,7 @@ func (w *walk) end(g *graph) map[string]bool {
 }
 
 // memberEvent says what a version object changed: its own triples are new, and those of the entity.
-func memberEvent(list []sparql.Pattern, member, entity string) feed.Event {
+func memberEvent(list []statement, member, entity string) feed.Event {
 	e := feed.Event{Edit: feed.Edit{Text: "member " + strings.Trim(member, "<>")}}
 	if len(list) > mostTriples {
 		e.All = true
@@ -614,7 +631,7 @@ func memberEvent(list []sparql.Pattern, member, entity string) feed.Event {
 			subjects[whole.Object] = true
 		}
 		if t.Subject == member || t.Object == member { // where versions are kept
-			e.Added = append(e.Added, t)
+			e.Added = append(e.Added, t.Pattern)
 		}
 	}
 	if entity != "" { // what the version before had is removed where only the last one is kept
@@ -623,6 +640,19 @@ func memberEvent(list []sparql.Pattern, member, entity string) feed.Event {
 		e.Loose = []feed.Loose{{Subjects: slices.Sorted(maps.Keys(subjects))}}
 	}
 	return e
+}
+
+// unique returns each of a list once.
+func unique(list []string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		seen := map[string]bool{}
+		for _, s := range list {
+			if !seen[s] && !yield(s) {
+				return
+			}
+			seen[s] = true
+		}
+	}
 }
 
 func first(list []string) string {

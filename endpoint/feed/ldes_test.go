@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -282,6 +283,91 @@ func TestBlankNodesOfMembers(t *testing.T) {
 	p.text["/s"] = row(3, 1) + row(1, 1) + row(2, 11)
 	if b, err = caughtUp(t, d, b.Cursor); err != nil || strings.Join(texts(b), " ") != "m2 m3" {
 		t.Errorf("%v, %v", texts(b), err)
+	}
+}
+
+// Members that differ in a language or datatype only are different ones, and one that comes as often as never before is new.
+func TestMembersThatAreAlike(t *testing.T) {
+	named := func(label string) string {
+		return "</s> tree:member </m1> . </m1> ex:of </e> ; ex:label " + label + " .\n"
+	}
+	version := func(values ...int) (text string) {
+		for _, n := range values {
+			text += fmt.Sprintf("</s> tree:member [ ex:of </e> ; ex:value %d ; ex:sub [ ex:x 1 ] ] .\n", n)
+		}
+		return text
+	}
+	twice := named(`"chat"`) + "</view> tree:member </m1> .\n"
+	xsd := func(kind string) string { return "\"1\"^^<http://www.w3.org/2001/XMLSchema#" + kind + ">" }
+	p := &pages{text: map[string]string{"/s": named(`"chat"@en`)}}
+	d := Definition{Kind: LDES, URL: p.serve(t).URL + "/s"}
+	b, err := caughtUp(t, d, "")
+	for i, c := range []struct {
+		text   string
+		events int
+	}{
+		{named(`"chat"@fr`), 1}, {named(`"chat"@FR`), 0}, {named(`"chat"`), 1}, {named(`"chat"^^<http://www.w3.org/2001/XMLSchema#string>`), 0},
+		{twice, 0}, {named(xsd("integer")), 1}, {named("1"), 0}, {named(xsd("decimal")), 1},
+		{version(5), 1}, {version(5, 6), 1}, {version(5, 6, 5), 1}, {version(6, 5, 5), 0}, {version(5), 0}, {version(5, 5), 1},
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.text["/s"] = c.text + strings.Repeat(" ", 300*(i+1)) // lengths are ETags
+		if b, err = caughtUp(t, d, b.Cursor); len(b.Events) != c.events || b.Gap != "" {
+			t.Errorf("%s: %d events, want %d, gap %q", c.text, len(b.Events), c.events, b.Gap)
+		}
+		if old := (sparql.Pattern{Subject: "<http://x/part>"}); c.events > 0 && reach(b, old) != Possible {
+			t.Errorf("%s: what it had before is not removed", c.text)
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// What an older version of Freshet knew of a page counts as long as the page is the same: by its text, or by its ETag. The
+// members of a page that is another one are new.
+func TestPagesReadByAnOlderVersion(t *testing.T) {
+	texts := map[string]string{"/s": member(1, "") + "</s> tree:relation [ tree:node </full> ] .\n", "/b": member(2, "")}
+	fulls := 0
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		text := texts[r.URL.Path]
+		if r.URL.Path == "/b" && r.Header.Get("If-None-Match") != "" {
+			t.Error("an old page is not asked for whole")
+		}
+		if r.URL.Path == "/full" {
+			if fulls++; r.Header.Get("If-None-Match") != "" {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			w.Header().Set("ETag", `"1"`)
+			w.Header().Set("Cache-Control", "immutable")
+			text = member(3, fmt.Sprintf("; ex:x [ ex:y 1 ] . # label %d", fulls))
+		}
+		w.Header().Set("Content-Type", "text/turtle")
+		fmt.Fprint(w, "@prefix ldes: <https://w3id.org/ldes#> . @prefix tree: <https://w3id.org/tree#> . @prefix ex: <http://example.org/> . "+
+			"</s> ldes:timestampPath ex:at ; tree:relation [ tree:node </b> ] .\n"+text)
+	})
+	d := Definition{Kind: LDES, URL: s.URL + "/s", Every: registry.Duration(time.Millisecond)}
+	first, err := caughtUp(t, d, "")
+	if err != nil || !strings.Contains(first.Cursor, `"whole":true`) {
+		t.Fatal(first.Cursor, err)
+	}
+	old := strings.ReplaceAll(first.Cursor, `"whole":true`, `"part":false`)
+	old = regexp.MustCompile(`"members":\[\d+\]`).ReplaceAllString(old, `"members":[7]`)
+	b, err := caughtUp(t, d, old)
+	if err != nil || len(b.Events) > 0 || b.Gap != "" || fulls != 2 {
+		t.Errorf("the same pages: %v, gap %q, the full one was asked for %d times, %v", b.Events, b.Gap, fulls, err)
+	}
+	texts["/b"] += member(4, "")
+	lost := sparql.Pattern{Subject: "<http://x/>"}
+	if b, err = caughtUp(t, d, b.Cursor); err != nil || len(b.Events) != 1 || reach(b, lost) != None {
+		t.Errorf("a new member: %+v, %v", b.Events, err)
+	}
+	b, err = caughtUp(t, d, old)
+	if err != nil || len(b.Events) != 2 || b.Gap != "" || reach(b, lost) != Possible {
+		t.Errorf("another page: %+v, gap %q, %v", b.Events, b.Gap, err)
 	}
 }
 
