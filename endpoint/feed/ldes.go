@@ -119,7 +119,7 @@ type page struct {
 	ETag      string    `json:"etag,omitempty"`
 	To        string    `json:"to,omitempty"`     // the address to which its own one led
 	Digest    uint64    `json:"digest,omitempty"` // 0: not read yet
-	Whole     bool      `json:"whole,omitempty"`  // its members are hashes of whole terms, as in older versions they are not
+	Whole     bool      `json:"whole,omitempty"`  // its members are hashes of whole terms: those of older versions are not
 	Immutable bool      `json:"immutable,omitempty"`
 	Gone      bool      `json:"gone,omitempty"`    // for good: nothing can come on it any more
 	Missing   bool      `json:"missing,omitempty"` // it counts as removed until it is back
@@ -140,10 +140,9 @@ func (l *ldes) Follow(ctx context.Context, cursor string, take func(feed.Batch) 
 	}
 	l.begun, l.told = nil, cursor
 	w.things, w.parts = w.Things.set(), w.Parts.set()
-	for range rand.IntN(len(w.Pages) + 1) { // which one comes next is not stored
-		w.next = w.nextImmutable()
+	if list := w.immutable(); len(list) > 0 { // which one comes next is not stored
+		w.next = list[rand.IntN(len(list))]
 	}
-	w.next = cmp.Or(w.next, w.nextImmutable())
 	for {
 		if err := w.all(ctx); err != nil {
 			if !w.refused && len(w.batch.Events) == 0 && w.batch.Gap == "" { // all that was read is told
@@ -272,17 +271,22 @@ func (w *walk) oldest() (oldest time.Time) {
 	return oldest
 }
 
+// immutable returns the immutable pages in order.
+func (w *walk) immutable() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(w.Pages)), func(at string) bool { return !w.Pages[at].Immutable })
+}
+
 // nextImmutable returns the immutable page after the one that was looked at.
-func (w *walk) nextImmutable() (next string) {
-	var first string
-	for _, at := range slices.Sorted(maps.Keys(w.Pages)) {
-		if w.Pages[at].Immutable {
-			if first = cmp.Or(first, at); at > w.next {
-				return at
-			}
-		}
+func (w *walk) nextImmutable() string {
+	list := w.immutable()
+	if len(list) == 0 {
+		return ""
 	}
-	return first
+	i, found := slices.BinarySearch(list, w.next)
+	if found {
+		i++
+	}
+	return list[i%len(list)]
 }
 
 // add adds what a page tells to the batch.
