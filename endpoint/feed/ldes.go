@@ -49,6 +49,7 @@ const (
 	mostOlder    = 3      // immutable pages that are asked for to see whether old members are kept
 	mostTogether = 5000   // events of a batch
 	mostEnded    = 1000   // transactions that are remembered
+	mostLinks    = 20_000 // that are remembered; no page is forgotten if there are more
 	mostMembers  = 20_000 // that are remembered; all members of a page count again if it changes after that
 	mostThings   = 20_000 // that are remembered, and as many parts; an event may touch all the others
 )
@@ -126,6 +127,7 @@ type page struct {
 	Members   []uint64  `json:"members,omitempty"` // hashes, see hashOf
 	Part      bool      `json:"part,omitempty"`    // not all members are among them
 	Oldest    time.Time `json:"oldest,omitzero"`   // of its members
+	Links     hashes    `json:"links"`             // of the addresses of other pages, nil if they are not known
 }
 
 func (l *ldes) Follow(ctx context.Context, cursor string, take func(feed.Batch) error) error {
@@ -211,6 +213,7 @@ func (w *walk) all(ctx context.Context) error {
 				"members", clock(w.Head))
 		}
 	}
+	w.forget()
 	w.next, w.lost = w.nextImmutable(), time.Time{}
 	if err := w.deliver(); err != nil {
 		return err
@@ -259,6 +262,20 @@ func (w *walk) keeps(ctx context.Context, seen map[string]bool) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// forget forgets the removed pages that no page links. One that links them again has changed, and they are read.
+func (w *walk) forget() {
+	linked := map[uint64]bool{}
+	for _, p := range w.Pages {
+		if !p.Gone && !p.Missing {
+			if p.Links == nil {
+				return
+			}
+			maps.Copy(linked, p.Links.set())
+		}
+	}
+	maps.DeleteFunc(w.Pages, func(at string, p *page) bool { return (p.Gone || p.Missing) && !linked[xxh3.HashString(at)] })
 }
 
 // oldest returns the oldest time of a member.
@@ -417,7 +434,8 @@ func (w *walk) read(p *page, at, to string, text []byte, header http.Header) err
 		return fmt.Errorf("%s: %w", at, err)
 	}
 	g := newGraph(list)
-	if err := w.link(g, at); err != nil {
+	links, err := w.link(g, at)
+	if err != nil {
 		return err
 	}
 	if len(w.Pages) > mostPages {
@@ -431,7 +449,14 @@ func (w *walk) read(p *page, at, to string, text []byte, header http.Header) err
 	if !p.Whole && !same { // hashes do not tell which members it had
 		p.Members, p.Part = nil, p.Part || len(p.Members) > 0
 	}
-	p.ETag, p.To, p.Digest, p.Whole, p.Missing = etag, to, digest, true, false
+	p.ETag, p.To, p.Digest, p.Whole, p.Missing, p.Links = etag, to, digest, true, false, nil
+	most := 8 * mostLinks
+	for _, other := range w.Pages {
+		most -= len(other.Links)
+	}
+	if len(links) <= most {
+		p.Links = links
+	}
 	p.Immutable = to == "" && strings.Contains(header.Get("Cache-Control"), "immutable") ||
 		g.has("<"+at+">", ldesSpace+"immutable>", `"true`)
 	w.About.learn(g)
@@ -448,10 +473,10 @@ func pageTriples(f formats.Format, text []byte, at string) (list []statement, er
 	return list, err
 }
 
-// link adds the pages that a page links. No relation is left out: a stream may add a member to any page. Other
-// servers are not asked, which is an error unless they have only another view.
-func (w *walk) link(g *graph, from string) error {
-	here, other := false, ""
+// link adds the pages that a page links, and returns their hashes. No relation is left out: a stream may add a member to
+// any page. Other servers are not asked, which is an error unless they have only another view.
+func (w *walk) link(g *graph, from string) (links hashes, err error) {
+	links, here, other, seen := hashes{}, false, "", map[uint64]bool{}
 	nodes := g.objects("", treeSpace+"node>")
 	for i, node := range append(nodes, g.objects("", treeSpace+"view>")...) {
 		to := strings.Trim(node, "<>")
@@ -464,16 +489,19 @@ func (w *walk) link(g *graph, from string) error {
 			if here = true; w.Pages[to] == nil {
 				w.Pages[to] = &page{}
 			}
+			if h := xxh3.HashString(to); !seen[h] {
+				seen[h], links = true, links.add(h)
+			}
 		case i < len(nodes) || other == "":
 			if other = to; i < len(nodes) {
-				return elsewhere(from, to)
+				return nil, elsewhere(from, to)
 			}
 		}
 	}
 	if other != "" && !here {
-		return elsewhere(from, other)
+		return nil, elsewhere(from, other)
 	}
-	return nil
+	return links, nil
 }
 
 func elsewhere(from, to string) error {

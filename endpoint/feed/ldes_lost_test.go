@@ -165,6 +165,75 @@ func TestRedirectedPage(t *testing.T) {
 	}
 }
 
+// A page that is missing is asked for as long as a page links it. If one links it again, it is read.
+func TestMissingPageThatIsLinked(t *testing.T) {
+	link := func(to string) string { return "<> tree:relation [ tree:node <" + to + "> ] .\n" }
+	p := &pages{gone: map[string]bool{}, text: map[string]string{"/s": link("/full") + link("/1") + link("/2") + link("/3") + link("/4"),
+		"/full": "</full> ldes:immutable true .\n" + link("/4"), "/1": link("/2"), "/2": member(1, ""), "/3": "", "/4": ""}}
+	s := p.serve(t)
+	d := Definition{Kind: LDES, URL: s.URL + "/s", Every: registry.Duration(time.Millisecond)}
+	b, err := caughtUp(t, d, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{"/1", "/2", "/3", "/4"} {
+		delete(p.text, at)
+	}
+	p.text["/s"] = link("/full")
+	source, err := feed.Open(d, feed.Options{Pause: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, gaps, cursor := errors.New("end"), 0, b.Cursor
+	for began := time.Now(); !errors.Is(err, end) && time.Since(began) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
+		err = source.Follow(t.Context(), cursor, func(b Batch) error {
+			if cursor = b.Cursor; b.Gap == "" {
+				return end
+			}
+			gaps++
+			return nil
+		})
+	}
+	if !errors.Is(err, end) || gaps != 4 {
+		t.Fatalf("%d gaps, %v", gaps, err)
+	}
+	n := len(s.requests)
+	b, err = caughtUp(t, d, cursor)
+	asked := map[string]int{}
+	for _, r := range s.requests[n:] {
+		asked[r.URL.Path]++
+	}
+	if err != nil || b.Gap != "" || len(asked) != 3 || asked["/4"] != 1 {
+		t.Errorf("requests for %v, gap %q, %v", asked, b.Gap, err)
+	}
+	p.text["/s"], p.text["/2"], p.text["/4"] = link("/full")+link("/2"), member(1, "")+member(2, ""), member(3, "")
+	if b, err = caughtUp(t, d, b.Cursor); err != nil || b.Gap != "" || strings.Join(texts(b), " ") != "m1 m2 m3" {
+		t.Errorf("back: members %v, gap %q, %v", texts(b), b.Gap, err)
+	}
+}
+
+// Pages that are gone for good and that no page links do not count among those that are too many to follow.
+func TestManyPagesAreGone(t *testing.T) {
+	p := &pages{gone: map[string]bool{}, text: map[string]string{"/s": member(1, ""), "/new": member(2, "")}}
+	s := p.serve(t)
+	d := Definition{Kind: LDES, URL: s.URL + "/s", Every: registry.Duration(time.Millisecond)}
+	b, err := caughtUp(t, d, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gone strings.Builder
+	for n := range 10_000 {
+		fmt.Fprintf(&gone, `"%s/%d":{"digest":1,"gone":true},`, s.URL, n)
+	}
+	if b, err = caughtUp(t, d, strings.Replace(b.Cursor, `{"pages":{`, `{"pages":{`+gone.String(), 1)); err != nil {
+		t.Fatal(err)
+	}
+	p.text["/s"] += "</s> tree:relation [ tree:node </new> ] .\n"
+	if b, err = caughtUp(t, d, b.Cursor); err != nil || strings.Join(texts(b), " ") != "m2" {
+		t.Errorf("members %v, %.100v", texts(b), err)
+	}
+}
+
 // What one page has as its ETag says nothing of another one to which its address leads, or that it was before.
 func TestRedirectedToTheSameETag(t *testing.T) {
 	to := ""
