@@ -54,6 +54,28 @@ func TestAnswersOfCachesAreOld(t *testing.T) {
 	}
 }
 
+// A cache may have kept where an address leads, and another page is there now.
+func TestRedirectsOfCachesAreOld(t *testing.T) {
+	s := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/s":
+			w.Header().Set("Age", "100")
+			http.Redirect(w, r, "/between", http.StatusFound)
+		case "/between":
+			http.Redirect(w, r, "/page", http.StatusFound)
+		default:
+			w.Header().Set("Age", "3")
+			w.Header().Set("Content-Type", "text/turtle")
+			fmt.Fprintf(w, aStream, 0, 0)
+		}
+	})
+	var f proof.Feed
+	takeAll(t, Definition{Kind: LDES, URL: s.URL + "/s", Every: registry.Duration(10 * time.Millisecond)}, &f, 2)
+	if age := time.Since(f.Complete()); age < 99*time.Second || age > 110*time.Second {
+		t.Errorf("it is complete until %v ago", age)
+	}
+}
+
 // Events without a time of their own, and the end of what was read, have the time of the clock that a source is given.
 func TestTimesAreOfTheGivenClock(t *testing.T) {
 	const ahead = 90 * time.Minute

@@ -170,7 +170,7 @@ type client struct {
 	http    http.Client
 	agent   string
 	headers map[string]string
-	age     time.Duration // of the last answer, which may come from a cache
+	age     time.Duration // of the last answer, or a redirect to it, which may come from a cache
 }
 
 func newClient(o Options) client {
@@ -213,9 +213,10 @@ func (c *client) get(ctx context.Context, at string, fields ...string) (*http.Re
 		r.Header.Set(fields[i], fields[i+1])
 	}
 	resp, err := c.http.Do(r)
-	if c.age = 0; err == nil { // not every cache obeys
-		n, _ := strconv.Atoi(resp.Header.Get("Age"))
-		c.age = time.Duration(max(n, 0)) * time.Second
+	c.age = 0
+	for hop := resp; hop != nil; hop = hop.Request.Response { // not every cache obeys, and one may have kept a redirect
+		n, _ := strconv.Atoi(hop.Header.Get("Age"))
+		c.age = max(c.age, time.Duration(n)*time.Second)
 	}
 	if err != nil || resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNotModified {
 		return resp, err
