@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -232,6 +233,9 @@ func (f follower) alone(ctx context.Context) error {
 	f.remote = &own
 	if err = f.follow(ctx); noContact(err) { // its own server reads no configuration file
 		err = cli.UsageErrorf("%v: name one with --contact mailto:you@example.org", endpoint.ErrNoContact)
+	}
+	if errors.Is(err, syscall.EPIPE) { // the reader of the output has gone
+		err = nil
 	}
 	stop()
 	return errors.Join(err, <-ended)

@@ -343,7 +343,9 @@ func TestFollowLeavesNothing(t *testing.T) {
 				t.Fatal(stderr.String())
 			}
 			end(c, out)
-			clitest.Eventually(t, "the end of the command", func() bool { return len(ended) > 0 })
+			if err := <-ended; err != nil {
+				t.Errorf("it ended with %v\n%s", err, stderr.String())
+			}
 			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 				t.Errorf("left in the temporary directory: %v, %v\n%s", left, err, stderr.String())
 			}

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/registry"
@@ -193,5 +196,33 @@ func TestDemoWithoutReader(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "freshet-demo-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+// Clients that do not wait for their answers do not end the demo.
+func TestDemoOutlivesClients(t *testing.T) {
+	clitest.NeedEngine(t)
+	bin := binary(t) // shared by all tests: it is not built in this test's directory
+	t.Setenv("TMPDIR", t.TempDir())
+	p := clitest.Start(t, bin, "demo", "--listen", "127.0.0.1:0", "--quiet")
+	at := strings.TrimPrefix(p.Url, "http://")
+	for i := range 200 {
+		c, err := net.Dial("tcp", at)
+		if err == nil {
+			_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: "+at+"\r\n\r\n")
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, p.Stderr)
+		}
+		time.Sleep(time.Duration(i%10) * 100 * time.Microsecond)
+		c.Close() // all but the first write of the answer find the connection broken
+	}
+	resp, err := http.Get(p.Url)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, p.Stderr)
+	}
+	resp.Body.Close()
+	if err := p.Stop(); err != nil {
+		t.Errorf("it ended with %v\n%s", err, p.Stderr)
 	}
 }

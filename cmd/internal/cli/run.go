@@ -127,14 +127,16 @@ func Run(ctx context.Context, root *cobra.Command, args []string, w *Env) int {
 	return ExitOK
 }
 
-// UntilHangup returns a context that also ends when the terminal or the reader of the
-// output goes away, so that the server ends in order and its directory is removed.
+// UntilHangup returns a context that also ends when the terminal goes away, so that the
+// server ends in order and its directory is removed. From then on, a write to an output
+// without a reader fails instead of ending the process, and the caller ends for that
+// error. Notify is no way to learn of it: it also reports broken connections of clients.
 func UntilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
-	ends := []os.Signal{syscall.SIGPIPE}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
-		ends = append(ends, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE)
+	if signal.Ignored(syscall.SIGHUP) { // as nohup does
+		return context.WithCancel(ctx)
 	}
-	return signal.NotifyContext(ctx, ends...)
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 // printable replaces characters that control a terminal. The text of a message may
