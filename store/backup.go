@@ -184,8 +184,8 @@ func sweepTemporary(d *boltFile) {
 // The order of writes makes this safe against a crash: the companion file names both
 // the old and the new token before the store has the new one, and only the new one
 // afterwards. It also records the inode, so a directory restored by copying is
-// detected as well; it names two while one file takes the place of another. A restored
-// snapshot of a whole file system is not detected.
+// detected as well; it names two after one file has taken the place of another, until the
+// next Open. A restored snapshot of a whole file system is not detected.
 type generationFile struct {
 	path string // of the companion file
 }

@@ -54,12 +54,13 @@ func shrink(path string) error {
 	if err != nil {
 		return err
 	}
-	return supplant(real, part, generationFile{path + generationSuffix}, token)
+	return supplant(real, part, generationFile{path + generationSuffix}, token, func() error { return os.Rename(part, real) })
 }
 
-// supplant puts part in the place of a store. In between, the file beside the store names both. If the store was not the one that
-// was last in use, part is a copy like it.
-func supplant(path, part string, g generationFile, token string) error {
+// supplant puts part in the place of a store by replace. The file beside the store names both from then on, until the store is
+// opened. It must not be written after replace, because a server may have opened part. If the store was not the one that was last
+// in use, part is a copy like it.
+func supplant(path, part string, g generationFile, token string, replace func() error) error {
 	inode, err := inodeOf(path)
 	if err != nil {
 		return err
@@ -81,13 +82,10 @@ func supplant(path, part string, g generationFile, token string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(part, path); err != nil {
+	if err := replace(); err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(path)); err != nil || !trusted {
-		return err
-	}
-	return g.write(into, next)
+	return syncDir(filepath.Dir(path))
 }
 
 // openCurrent opens the file at a path. It refuses one that another process has replaced while this one waited for its end.

@@ -92,6 +92,27 @@ func TestShrinkCopy(t *testing.T) {
 	}
 }
 
+// smaller writes a copy of a store without unused pages.
+func smaller(t *testing.T, dir string) (path, part, token string) {
+	t.Helper()
+	path = filepath.Join(dir, File)
+	b, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.View(func(tx *bbolt.Tx) error {
+		token = string(tx.Bucket(bMeta).Get(kGeneration))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	part, err = compacted(b, dir, temporaryPattern)
+	if err := errors.Join(err, b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path, part, token
+}
+
 // A process that ends between two steps leaves a store that goes on.
 func TestShrinkInPart(t *testing.T) {
 	for name, last := range map[string]func(path, part string, g generationFile, token string) error{
@@ -109,23 +130,8 @@ func TestShrinkInPart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			path := filepath.Join(dir, File)
 			epoch := spacious(t, dir)
-			b, err := bbolt.Open(path, 0o600, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			token := ""
-			if err := b.View(func(tx *bbolt.Tx) error {
-				token = string(tx.Bucket(bMeta).Get(kGeneration))
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-			part, err := compacted(b, dir, temporaryPattern)
-			if err := errors.Join(err, b.Close()); err != nil {
-				t.Fatal(err)
-			}
+			path, part, token := smaller(t, dir)
 			if err := last(path, part, generationFile{path + generationSuffix}, token); err != nil {
 				t.Fatal(err)
 			}
@@ -135,6 +141,25 @@ func TestShrinkInPart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server that starts as soon as the file is replaced goes on, and so does its next start.
+func TestOpenWhileShrinkEnds(t *testing.T) {
+	dir := t.TempDir()
+	epoch := spacious(t, dir)
+	path, part, token := smaller(t, dir)
+	var d *DB
+	if err := supplant(path, part, generationFile{path + generationSuffix}, token, func() error {
+		err := os.Rename(part, path)
+		d = open(t, dir, Options{})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil || d.Epoch() != epoch {
+		t.Fatalf("epoch %s after %s, %v", d.Epoch(), epoch, err)
+	}
+	expectContinues(t, dir, epoch, true)
 }
 
 // A store that a process has open is left alone. A process that waited for the file that was replaced does not open it.
