@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -54,7 +55,14 @@ func shrink(path string) error {
 	if err != nil {
 		return err
 	}
-	return supplant(real, part, generationFile{path + generationSuffix}, token, func() error { return os.Rename(part, real) })
+	return supplant(real, part, generationFile{path + generationSuffix}, token, func() error {
+		if runtime.GOOS == "windows" { // it replaces no open file, so the rename fails if a process opens the store first
+			if err := b.Close(); err != nil {
+				return err
+			}
+		}
+		return os.Rename(part, real)
+	})
 }
 
 // supplant puts part in the place of a store by replace. The file beside the store names both from then on, until the store is
