@@ -51,14 +51,16 @@ func encodeCommand(c command) ([]byte, error) {
 
 // decodeCommand reads the output of encodeCommand. The command may refer to b.
 func (d *boltFile) decodeCommand(b []byte) (c command, err error) {
-	if len(b) > 1 && b[0] > 0 && b[0] < commandVersion {
+	switch {
+	case len(b) < 2:
+		return nil, fmt.Errorf("%w: a command without a kind", ErrDamaged)
+	case b[0] > 0 && b[0] < commandVersion:
 		return nil, errOlder
-	}
-	if len(b) < 2 || b[0] != commandVersion {
-		return nil, fmt.Errorf("%w: a command has a form that this program does not know: update this node", ErrDamaged)
+	case b[0] != commandVersion:
+		return nil, replica.ErrForm
 	}
 	if c = d.empty(d, b[1]); c == nil {
-		return nil, fmt.Errorf("%w: a command has the unknown kind %q: update this node", ErrDamaged, b[1])
+		return nil, fmt.Errorf("%w: kind %q", replica.ErrForm, b[1])
 	}
 	if x, ok := c.(*writer); ok {
 		in := &scan{b: b[2:]}
@@ -197,7 +199,7 @@ func revisionOf(stored []byte) revision {
 // kind that it does not know, and continues there after its update.
 const (
 	kindBegin        byte = 'B'
-	kindBatch        byte = 'b'
+	kindBatch        byte = 'W'
 	kindQueries      byte = 'Q'
 	kindEndpoint     byte = 'e'
 	kindProfile      byte = 'P'

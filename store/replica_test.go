@@ -839,6 +839,11 @@ func TestUnfitCommand(t *testing.T) {
 	if _, err := a.Queries.EditQuery("q_a", mustExist); !errors.Is(err, ErrBroken) {
 		t.Errorf("an edit after that: %v", err)
 	}
+	for _, kind := range "Rqpsfb" { // of earlier programs, which apply them in another way
+		if _, err := b.decodeCommand(fmt.Appendf([]byte{commandVersion}, "%c{}", kind)); !errors.Is(err, replica.ErrForm) {
+			t.Errorf("a command of kind %c: %v", kind, err)
+		}
+	}
 }
 
 // A journal of an earlier version is refused.

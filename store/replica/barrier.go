@@ -115,7 +115,9 @@ func (o *Options) decode(form []byte) (Command, error) {
 			return x, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: kind %q", errForm, form[1])
+	return nil, fmt.Errorf("%w: kind %q", ErrForm, form[1])
 }
 
-var errForm = errors.New("a command has a form that this program does not know: update this node")
+// ErrForm is wrapped by the error of a command that was written by a program of another version.
+var ErrForm = errors.New("a command of the journal has a form that this program does not know: " +
+	"update this node, or, if other nodes have an older program, update those and run freshet cluster rebuild here")

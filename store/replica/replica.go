@@ -330,7 +330,7 @@ func (r *Replica) apply(group []journal.Entry) error {
 }
 
 // ends reports whether an error of a command means that this node cannot follow the journal.
-func (o *Options) ends(err error) bool { return errors.Is(err, errForm) || o.Ends(err) }
+func (o *Options) ends(err error) bool { return errors.Is(err, ErrForm) || o.Ends(err) }
 
 // full reports whether nothing can be applied because the disk is full.
 func (o *Options) full() bool { return errors.Is(o.Refusal(), registry.ErrReadOnly) }
