@@ -4,13 +4,15 @@ package server
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/web"
 )
 
-// lookForHalts is how often endpoints are looked at for followers.
+// lookForHalts is how often endpoints are looked at.
 const lookForHalts = 5 * time.Second
 
 // A haltWatch knows why the results of endpoints may no longer be true. Goroutines that serve followers read
@@ -39,16 +41,20 @@ func (h *haltWatch) look() {
 	}
 }
 
-// run looks at the endpoints while there are followers, until ctx ends.
+// run looks at the endpoints until ctx ends, also without followers: the first status of one that connects comes at once.
+// A node that has not joined its cluster yet cannot know more than its store.
 func (h *haltWatch) run(ctx context.Context) {
-	t := time.NewTicker(lookForHalts)
-	defer t.Stop()
-	for {
-		h.update(ctx)
+	for joined := h.member == nil; ; {
+		pause := lookForHalts
+		if joined = joined || h.member.Ready() == nil; joined {
+			h.update(ctx)
+		} else {
+			pause = 100 * time.Millisecond
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-time.After(pause):
 		case <-h.edited:
 		}
 	}
@@ -56,42 +62,39 @@ func (h *haltWatch) run(ctx context.Context) {
 
 // update looks at the endpoints, and wakes the followers of those that begin or cease to keep results up to date.
 func (h *haltWatch) update(ctx context.Context) {
-	now := map[string]string{}
-	if len(h.live.Subscriptions("", 1)) > 0 {
-		now = web.Halts{Registry: h.Registry, Daemon: h.loops}.Now()
-	}
+	now := web.Halts{Registry: h.Registry, Daemon: h.loops}.Now()
 	if ctx.Err() != nil { // the store may be closed
 		return
 	}
-	was, turned := h.why.Swap(&now), map[string]bool{}
-	if was == nil {
-		was = &map[string]string{}
+	was, turned := map[string]string{}, map[string]bool{}
+	if known := h.why.Load(); known != nil {
+		was = *known
 	}
 	for name := range now {
-		turned[name] = (*was)[name] == ""
+		turned[name] = was[name] == ""
 	}
-	for name := range *was {
+	for name := range was {
 		turned[name] = turned[name] || now[name] == ""
 	}
-	h.wakeFollowers(turned)
+	ids, err := h.queriesOf(turned)
+	if err != nil { // the next look finds the same
+		h.log.Error("followers hear late that results may no longer be true", "error", err)
+		return
+	}
+	h.why.Store(&now)
+	h.Waker.Wake(ids...)
 }
 
-// wakeFollowers wakes the followers of the queries of endpoints.
-func (h *haltWatch) wakeFollowers(of map[string]bool) {
-	for _, turned := range of {
-		if turned {
-			list, err := h.Store.Catalog.Digests("")
-			if err != nil {
-				h.log.Error("followers hear late that results may no longer be true", "error", err)
-			}
-			var ids []string
-			for i := range list {
-				if of[list[i].Endpoint] {
-					ids = append(ids, list[i].ID)
-				}
-			}
-			h.Waker.Wake(ids...)
-			return
+// queriesOf returns the queries of the endpoints that are true in the map.
+func (h *haltWatch) queriesOf(endpoints map[string]bool) (ids []string, err error) {
+	if !slices.Contains(slices.Collect(maps.Values(endpoints)), true) {
+		return nil, nil
+	}
+	list, err := h.Store.Catalog.Digests("")
+	for i := range list {
+		if endpoints[list[i].Endpoint] {
+			ids = append(ids, list[i].ID)
 		}
 	}
+	return ids, err
 }

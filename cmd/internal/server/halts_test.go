@@ -4,11 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/freshet/freshet/cmd/internal/clitest"
 	"github.com/freshet/freshet/notify/client"
 )
 
 // A follower hears when the endpoint of its query is paused and when it is resumed, also at a node that does not ask the
-// endpoint.
+// endpoint, and the first one as soon as it connects.
 func TestFollowersHearOfHalts(t *testing.T) {
 	for _, count := range []int{1, 3} {
 		_, nodes := startNodes(t, count, map[int]string{3: "n"}[count])
@@ -19,6 +20,8 @@ func TestFollowersHearOfHalts(t *testing.T) {
 		var q struct{ ID string }
 		at.call("POST", "/v1/queries", map[string]string{"endpoint": "city", "query": "SELECT ?n { ?s ?p ?n }"}, &q)
 		at.call("POST", "/v1/endpoints/city/tick", nil, nil)
+		at.call("POST", "/v1/endpoints/city/pause", nil, nil)
+		clitest.Eventually(t, "the node knows of the pause", func() bool { return strings.Contains(at.halted.Why("city"), "paused") })
 		events := make(chan client.Event, 100)
 		go func() {
 			_ = client.Follow(t.Context(), client.Options{Server: at.URL(), Query: q.ID}, func(e client.Event) error {
@@ -31,7 +34,7 @@ func TestFollowersHearOfHalts(t *testing.T) {
 		if e := receive(t, "the snapshot", events); e.Kind != client.Snapshot {
 			t.Fatalf("%+v", e)
 		}
-		for _, x := range [][2]string{{"pause", "stale"}, {"resume", "live"}} {
+		for _, x := range [][2]string{{"pause", "stale"}, {"resume", "live"}, {"pause", "stale"}} {
 			at.call("POST", "/v1/endpoints/city/"+x[0], nil, nil)
 			e := receive(t, x[0], events)
 			if e.Kind != client.Status || e.Health != x[1] || strings.Contains(e.Error, "paused") != (x[0] == "pause") {
