@@ -18,6 +18,7 @@ import (
 	"github.com/freshet/freshet/cmd/internal/server"
 	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/endpoint/pack"
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
 	"github.com/freshet/freshet/web"
 	"github.com/freshet/freshet/web/api"
@@ -156,7 +157,7 @@ func (f follower) follow(ctx context.Context) error {
 			return err
 		}
 	}
-	if known.URL != "" && f.url != "" && known.URL != f.url {
+	if known.URL != "" && f.url != "" && known.URL != f.url && known.URL != registry.MaskedURL(f.url) {
 		return cli.UsageErrorf("the endpoint %s of the server has the URL %s, not %s: leave out --url, or add an endpoint with "+
 			"freshet endpoint add and name it with freshet watch-entity --endpoint NAME --follow", name, known.URL, f.url)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/cmd/internal/clitest"
+	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
 )
 
@@ -277,6 +278,28 @@ func TestFollowAnswersAtOnce(t *testing.T) {
 	code, _, stderr := runCLI(t, w.Env, "", "follow", "Q42", "--url", "http://public.invalid/sparql", "--contact", "mailto:you@example.org")
 	if code != cli.ExitUsage || !strings.Contains(stderr, "gives its own contact") || !strings.Contains(stderr, "--listen 127.0.0.1:0") {
 		t.Errorf("a server without a contact: exit code %d, %s", code, stderr)
+	}
+}
+
+// A server shows no values of the query of a URL to most tokens. The endpoint is the one with the given URL nevertheless.
+func TestFollowAtURLWithSecret(t *testing.T) {
+	var watches int
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprintf(w, `{"endpoints":[{"name":"town","url":%q}]}`, registry.MaskedURL("http://127.0.0.1:9/?key=secret"))
+			return
+		}
+		watches++
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer s.Close()
+	for url, want := range map[string]string{"?key=secret": "", "?token=secret": "has the URL http://127.0.0.1:9/?key=…", "": "has the URL"} {
+		watches = 0
+		_, _, stderr := runCLI(t, nil, "", "follow", "http://x.example/a", "--server", s.URL, "--endpoint", "town", "--url",
+			"http://127.0.0.1:9/"+url)
+		if !strings.Contains(stderr, want) || (watches == 1) != (want == "") {
+			t.Errorf("%q: %d watches are asked for, %s", url, watches, stderr)
+		}
 	}
 }
 
