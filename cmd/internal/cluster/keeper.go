@@ -17,6 +17,10 @@
 // owner adds the time of the suspension. Where the system does not report that, the owner also stops
 // when so much time has passed by the wall clock.
 //
+// A hypervisor that pauses a machine may stop all its clocks. The owner cannot know that. After the
+// machine has resumed, it works until it has applied that others took its leases, or until two thirds
+// of the TTL have passed by its own clock. Meanwhile two nodes may ask an endpoint.
+//
 // The last requests of an owner that is gone may still run at an endpoint. The next owner waits
 // until they have timed out (Config.Linger). If the timeout of the endpoint was made shorter
 // meanwhile, or the endpoint was removed and made again, the lease says how long that takes.
