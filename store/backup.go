@@ -22,7 +22,11 @@ import (
 
 // This file copies the database file: for backups, and to compact it.
 
-const temporaryPattern = File + ".copy-*"
+// A copy that is not complete has the name of the file that it was made from with copySuffix.
+const (
+	copySuffix       = ".copy-*"
+	temporaryPattern = File + copySuffix
+)
 
 // Backup writes a consistent snapshot of the store while other transactions continue.
 // The copy is first written to the store's own disk, which needs enough free space; a
@@ -100,10 +104,10 @@ func (d *DB) compact(dst string) error {
 		return errors.Join(fs.ErrExist, err)
 	}
 	part, err := compacted(d.bolt, filepath.Dir(dst), filepath.Base(dst)+".part-*")
-	defer os.Remove(part) // fails after a successful rename
 	if err != nil {
 		return err
 	}
+	defer os.Remove(part) // fails after a successful rename
 	if err := markCopy(part); err != nil {
 		return err
 	}
@@ -113,21 +117,30 @@ func (d *DB) compact(dst string) error {
 	return syncDir(filepath.Dir(dst))
 }
 
-// compacted writes a copy without unused pages to a temporary file.
+// compacted writes a copy without unused pages to a temporary file. It leaves none behind if it fails, as at a damaged page.
 func compacted(from *bbolt.DB, dir, pattern string) (part string, err error) {
 	f, err := os.CreateTemp(dir, pattern)
 	if err != nil {
 		return "", err
 	}
-	part = f.Name()
+	complete := false
+	defer func() {
+		if !complete {
+			os.Remove(f.Name())
+		}
+	}()
 	if err := f.Close(); err != nil {
-		return part, err
+		return "", err
 	}
-	b, err := bbolt.Open(part, 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, Timeout: lockWait})
+	b, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, Timeout: lockWait})
 	if err != nil {
-		return part, err
+		return "", err
 	}
-	return part, errors.Join(bbolt.Compact(b, from, compactStep), b.Close())
+	if err := errors.Join(bbolt.Compact(b, from, compactStep), b.Close()); err != nil {
+		return "", err
+	}
+	complete = true
+	return f.Name(), nil
 }
 
 // HeadSize is the number of bytes that HasHead needs.
@@ -167,11 +180,15 @@ func Follows(path string) (follows bool, err error) {
 	return follows, err
 }
 
-// sweepTemporary removes files left by a crash during a backup.
+// sweepTemporary removes files left by a crash during a backup, or where the store really is while it was shrunk.
 func sweepTemporary(d *boltFile) {
-	left, _ := filepath.Glob(filepath.Join(filepath.Dir(d.path), temporaryPattern))
+	left, _ := filepath.Glob(d.path + copySuffix)
+	if real, err := filepath.EvalSymlinks(d.path); err == nil {
+		more, _ := filepath.Glob(real + copySuffix)
+		left = append(left, more...)
+	}
 	for _, path := range left {
-		if err := os.Remove(path); err != nil {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // most are listed twice
 			d.log.Warn("an unfinished backup could not be removed", "file", path, "error", err)
 		}
 	}

@@ -50,11 +50,11 @@ func shrink(path string) error {
 	if err != nil {
 		return err
 	}
-	part, err := compacted(b, filepath.Dir(real), temporaryPattern)
-	defer os.Remove(part) // fails after a successful rename
+	part, err := compacted(b, filepath.Dir(real), filepath.Base(real)+copySuffix)
 	if err != nil {
 		return err
 	}
+	defer os.Remove(part) // fails after a successful rename
 	return supplant(real, part, generationFile{path + generationSuffix}, token, func() error {
 		if runtime.GOOS == "windows" { // it replaces no open file, so the rename fails if a process opens the store first
 			if err := b.Close(); err != nil {

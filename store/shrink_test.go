@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -212,5 +213,64 @@ func TestShrinkOfNothing(t *testing.T) {
 	}
 	if err := Shrink(dir); !errors.Is(err, ErrNotStore) {
 		t.Errorf("an empty file: %v", err)
+	}
+}
+
+// A damaged store is left as it is, without a half copy beside it.
+func TestShrinkOfDamagedStore(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, File)
+	spacious(t, dir)
+	b, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := int64(0) // a page of some bucket
+	err = b.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(name []byte, of *bbolt.Bucket) error {
+			if string(name) != string(bMeta) && of.Root() > 0 {
+				damaged = int64(of.Root()) * int64(os.Getpagesize())
+			}
+			return nil
+		})
+	})
+	if err := errors.Join(err, b.Close()); err != nil || damaged == 0 {
+		t.Fatalf("page at %d: %v", damaged, err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, 16), damaged)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Shrink(dir); !errors.Is(err, ErrDamaged) {
+		t.Errorf("shrunk: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("beside the file: %v, %v", left, err)
+	}
+}
+
+// A store that a link leads to is shrunk where it is. What a crash left there is removed, and the copies of other stores stay.
+func TestShrinkOfLinkedStore(t *testing.T) {
+	dir, far := t.TempDir(), t.TempDir()
+	epoch := spacious(t, dir)
+	path, real := filepath.Join(dir, File), filepath.Join(far, "city.db")
+	copied, other := real+".copy-1", filepath.Join(far, File+".copy-1")
+	if err := errors.Join(os.Rename(path, real), os.Symlink(real, path), os.WriteFile(copied, nil, 0o600),
+		os.WriteFile(other, nil, 0o600)); err != nil {
+		t.Skip("this system makes no such links: ", err)
+	}
+	before := size(t, real)
+	if err := Shrink(dir); err != nil || size(t, real) >= before {
+		t.Errorf("%v, %d bytes of %d", err, size(t, real), before)
+	}
+	expectContinues(t, dir, epoch, true)
+	_, gone := os.Stat(copied)
+	_, err := os.Stat(other)
+	if !errors.Is(gone, os.ErrNotExist) || err != nil {
+		t.Errorf("its half copy: %v, that of another store: %v", gone, err)
 	}
 }
