@@ -130,18 +130,29 @@ func (m *member) announce(embedded *atomic.Pointer[nats.Server], last *atomic.Po
 			waited := time.Since(began).Round(time.Second)
 			if s := embedded.Load(); s != nil {
 				m.log.Warn("waiting for other members", "waited", waited, "connected", s.Members(), "members", len(m.conf.Peers), "peers",
-					m.conf.Members(), "error", *last.Load(),
-					"remedy", "start the other members: a new journal needs all of them, and one that has entries a majority; "+
-						"cluster.peers has the addresses at which they reach each other, and cluster.name and the secret of "+
-						"cluster.token_file are the same on all")
+					m.conf.Members(), "error", *last.Load(), "remedy", m.remedy())
 			} else {
 				m.log.Warn("waiting for the servers of the journal", "waited", waited, "journal", m.conf.Masked().Journal, "error", *last.Load(),
-					"remedy", "start a majority of them, with JetStream enabled; cluster.journal has their addresses, and "+
-						"cluster.token_file the token that they expect")
+					"remedy", m.remedy())
 			}
 		}
 	}()
 	return cancel
+}
+
+// remedy says what to look at while this node waits for its journal.
+func (m *member) remedy() string {
+	switch scheme, _, _ := strings.Cut(m.conf.Journal, "://"); scheme {
+	case config.EmbeddedJournal:
+		return "start the other members: a new journal needs all of them, and one that has entries a majority; " +
+			"cluster.peers has the addresses at which they reach each other, and cluster.name and the secret of " +
+			"cluster.token_file are the same on all"
+	case "nats", "tls":
+		return "start a majority of them, with JetStream enabled; cluster.journal has their addresses, and " +
+			"cluster.token_file the token that they expect"
+	}
+	return "see that the PostgreSQL server of cluster.journal runs and answers, and which transactions wait for others there " +
+		"(pg_stat_activity)"
 }
 
 // warnOfToken warns of a secret that every user of the machine can read.
