@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"sync"
 )
 
@@ -23,14 +24,24 @@ func NewPlaces(most int) *Places {
 
 // Take takes a place for a caller. ok is false if there is none.
 func (p *Places) Take(caller string) (leave func(), ok bool) {
+	leave, err := p.Enter(caller)
+	return leave, err == nil
+}
+
+// Enter is like Take, and its error says who has the places.
+func (p *Places) Enter(caller string) (leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.taken >= p.most || caller != Anonymous && p.held[caller] >= max(1, p.most/2) {
-		return nil, false
+	own := max(1, p.most/2)
+	switch {
+	case caller != Anonymous && p.held[caller] >= own:
+		return nil, fmt.Errorf("one caller may run %d of this kind at a time, and this one does", own)
+	case p.taken >= p.most:
+		return nil, fmt.Errorf("the server runs %d of this kind at a time, and others are running", p.most)
 	}
 	p.taken++
 	p.held[caller]++
-	return func() { p.leave(caller) }, true
+	return func() { p.leave(caller) }, nil
 }
 
 func (p *Places) leave(caller string) {

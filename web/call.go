@@ -234,9 +234,9 @@ func (c *call) exclusive(places *registry.Places) (leave func(), err error) {
 
 // enter acquires one of a few places for a caller.
 func enter(places *registry.Places, caller string) (leave func(), err error) {
-	leave, ok := places.Take(caller)
-	if !ok {
-		return nil, later("busy", 5*time.Second, "others of this kind are running")
+	leave, err = places.Enter(caller)
+	if err != nil {
+		return nil, later("busy", 5*time.Second, err.Error())
 	}
 	return leave, nil
 }

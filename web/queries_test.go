@@ -182,8 +182,8 @@ func TestTrialsAreFew(t *testing.T) {
 		<-enter
 	}
 	a := w.post("/v1/queries/validate?run=1", `{"query":"ASK {}"}`).problem(429, "busy")
-	if a.Header.Get("Retry-After") != "5" {
-		t.Error("429 without Retry-After")
+	if a.Header.Get("Retry-After") != "5" || !strings.HasPrefix(a.string("detail"), "the server runs 4 ") {
+		t.Errorf("429 with Retry-After %q: %s", a.Header.Get("Retry-After"), a.body)
 	}
 	close(leave)
 	for range 4 {
@@ -353,8 +353,10 @@ func TestTrialsOfOneToken(t *testing.T) {
 	try := func(role registry.Role) {
 		w.token = secrets[role]
 		if a := w.post("/v1/queries/validate?run=1", `{"query":"ASK {}"}`); a.StatusCode != 200 {
-			a.problem(429, "busy")
 			busy[role]++
+			if why := a.problem(429, "busy").string("detail"); !strings.HasPrefix(why, "one caller may run 2 ") {
+				t.Errorf("%s is told: %s", role, why)
+			}
 		}
 	}
 	w.m.trial = func(*registry.Query) (scheduler.Answer, error) {
