@@ -128,7 +128,7 @@ func decodeGraph(f Format, body []byte, form diff.Form, o diff.Options) (*diff.R
 		if words := remark(body); words != "" {
 			return nil, 0, malformed("no triples, but the comment %q", Bounded(OneLine(words)))
 		}
-	} else if words := lastRemark(body); words != "" {
+	} else if words := lastRemark(body[g.end:]); words != "" {
 		return nil, 0, malformed("after the last triple the comment %q", Bounded(OneLine(words)))
 	}
 	res, err := b.Finish()

@@ -15,25 +15,31 @@ func readNTriples(body []byte, g *tripleSink) error {
 	if !utf8.Valid(body) {
 		return malformed("not UTF-8")
 	}
-	n := 0
+	n, from := 0, 0
 	for part := range bytes.Lines(body) {
 		n++
+		end := from
 		for line := range bytes.SplitSeq(bytes.TrimRight(part, "\r\n"), []byte("\r")) {
-			if err := g.line(diff.Line(line)); limited(err) {
+			end += len(line)
+			if err := g.line(diff.Line(line), end); limited(err) {
 				return err
 			} else if err != nil {
 				return malformed("line %d: %s", n, reason(err))
 			}
+			end++
 		}
+		from += len(part)
 	}
 	return nil
 }
 
-func (g *tripleSink) line(l diff.Line) error {
+// line reads a line that ends at an offset.
+func (g *tripleSink) line(l diff.Line, end int) error {
 	if l.Empty() {
 		return nil
 	}
 	t, err := l.Triple()
+	g.end = end - len(l)
 	if err != nil {
 		return err
 	}

@@ -19,15 +19,9 @@ func remark(body []byte) string {
 	return ""
 }
 
-// lastRemark returns an alarming comment that follows the last triple of a graph, "" if there is none.
-func lastRemark(body []byte) string {
-	for len(body) > 0 {
-		end := bytes.LastIndexAny(body, "\r\n")
-		line := bytes.TrimSpace(body[end+1:])
-		body = body[:max(end, 0)]
-		if len(line) > 0 && line[0] != '#' {
-			return ""
-		}
+// lastRemark returns an alarming comment among those that follow the last statement of a graph, "" if there is none.
+func lastRemark(rest []byte) string {
+	for line := range bytes.FieldsFuncSeq(rest, func(r rune) bool { return r == '\r' || r == '\n' }) {
 		if words := bytes.TrimLeft(line, "# \t"); alarming(words) {
 			return string(words)
 		}

@@ -51,6 +51,9 @@ func TestErrorsInComments(t *testing.T) {
 			check(f, diff.Construct, "# "+comment+"\n"+triple, false) // a head may repeat the query
 		}
 		check(Turtle, diff.Construct, "<http://e/a> <http://e/b> \"\"\"\n# "+comment+"\n\"\"\" .\n", false)
+		check(Turtle, diff.Construct, "<http://e/a> <http://e/b> '''log:\n# "+comment+"''' .\n# 1 triple", false)
+		check(Turtle, diff.Construct, "<http://e/a> <http://e/b> '''log:\n# fine''' . # "+comment, alarming)
+		check(NTriples, diff.Construct, "\r\n"+triple+"\r\r\n<http://e/a> <http://e/b> \"# Error: none\" . # "+comment+"\r", alarming)
 		if strings.Contains(comment, "--") {
 			continue
 		}

@@ -25,6 +25,7 @@ type tripleSink struct {
 	stop   func() error // called regularly where no triple comes; may be nil
 	base   *iriBase     // of a document that declares none; may be nil
 	blanks int
+	end    int // of the last statement; only white space and comments follow it in a whole document
 }
 
 // Triples reads the triples of a complete document in their order, repeated ones too. base resolves

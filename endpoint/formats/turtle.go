@@ -33,6 +33,7 @@ func readTurtle(body []byte, g *tripleSink) error {
 		} else if err != nil {
 			return fmt.Errorf("%w (Turtle, line %d)", err, 1+bytes.Count(t.b[:min(t.i, len(t.b))], []byte("\n")))
 		}
+		g.end = t.i
 	}
 }
 
