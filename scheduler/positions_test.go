@@ -388,6 +388,40 @@ func TestPositionsKeepTheGap(t *testing.T) {
 	})
 }
 
+// A position that waits for the gap is not asked for once the endpoint is paused.
+func TestNoPositionAfterAPause(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		e := endpoint("@every 1m", 8*time.Second, "rr")
+		e.Feed, e.Position, e.Lag = "wd", "SELECT ?n { <http://x/d> <http://x/next> ?n }", registry.Duration(time.Minute)
+		e.MinGap = registry.Duration(50 * time.Second)
+		w := newWorld(t, e, func(q *registry.Query, _ int) reply {
+			if q.ID == "position" {
+				return reply{time.Second, registry.Changed, literalRow(t, time.Now().UTC().Format(time.RFC3339Nano), "dateTime")}
+			}
+			return reply{10 * time.Millisecond, registry.Changed, numberRow(t, 1)}
+		})
+		w.tell(1, nil)
+		w.register("a")
+		w.run()
+		for w.loop.State().Last.Number < 1 {
+			time.Sleep(time.Second)
+		}
+		for !w.loop.State().Running {
+			time.Sleep(time.Second)
+		}
+		before := len(w.service.executions())
+		e.Pause = &registry.Pause{By: "ops", At: time.Now()}
+		if err := w.loop.Reconfigure(e); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		if x := w.service.executions(); before == 0 || len(x) != before {
+			t.Errorf("%d requests before the pause, then %+v", before, x[before:])
+		}
+		w.stop()
+	})
+}
+
 // While a trial run uses the only place, nothing waits to ask for a position, and a slot begins in time.
 func TestPositionsDoNotWaitForTrials(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

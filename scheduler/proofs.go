@@ -121,20 +121,24 @@ func (r *runner) askPosition() (again bool) {
 	if wait.After(now) && l.clock.Sleep(r.ctx, wait) != nil || limit <= 0 {
 		return false
 	}
-	if !l.limiter.tryAcquire() { // a trial run uses it; without a position nothing is proved
+	l.mu.Lock()
+	// A trial run may use the place, or have used it meanwhile. Without a position nothing is proved.
+	if sends := l.ends() == "" && !l.account.gapEnd(r.gap).After(l.clock.Now()) && l.limiter.tryAcquire(); !sends {
+		l.mu.Unlock()
 		return false
 	}
+	l.mu.Unlock()
 	sent := l.clock.Now()
 	a := x.Execute(r.ctx, positionQuery(e, text), Memory{}, limit)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now = l.clock.Now()
+	l.account.executed(now)
 	l.limiter.release()
 	if r.ctx.Err() != nil {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now = l.clock.Now()
 	r.budget.Spend(min(a.Elapsed, limit))
-	l.account.executed(now)
 	if executors == l.proofs.executors {
 		again = l.positioned(a, text, sent, now) && a.Elapsed+r.gap <= limit/proof.Burst
 	}
