@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -80,17 +81,85 @@ func (g *gate) Execute(ctx context.Context, q *registry.Query, m scheduler.Memor
 	return a
 }
 
+// gated makes the client of a world keep the gap of its endpoint.
+func (w *world) gated() *gate {
+	w.t.Helper()
+	g := &gate{service: w.service, gap: time.Duration(w.as.MinGap), place: make(chan struct{}, 1)}
+	var err error
+	if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: w.as, Ledger: w.ledger, Executor: g}); err != nil {
+		w.t.Fatal(err)
+	}
+	return g
+}
+
+// A trial run that waits for the gap after another one, or after a slot, looks again at what keeps it from being sent. One that may
+// not be sent anyway does not wait.
+func TestTrialThatWaitsForTheGap(t *testing.T) {
+	const gap = time.Minute
+	for _, afterSlot := range []bool{false, true} {
+		for why, edit := range map[error]func(*registry.Endpoint){
+			scheduler.ErrPaused: func(e *registry.Endpoint) { e.Pause = &registry.Pause{By: "ops", At: time.Now()} },
+			scheduler.ErrBlackout: func(e *registry.Endpoint) {
+				e.Blackout = []registry.Blackout{{Start: "1 0 * * *", For: registry.Duration(time.Hour)}}
+			},
+			scheduler.ErrStopped: nil,
+		} {
+			bubble.Test(t, func(t *testing.T) {
+				e := endpoint("never", 30*time.Second, "rr")
+				e.MinGap, e.Timeout = registry.Duration(gap), registry.Duration(5*time.Second)
+				w := newWorld(t, e, same(t, time.Second))
+				w.gated()
+				w.register("a")
+				w.run()
+				q := schedulertest.Query(city, "trial")
+				ended := make(chan error, 1)
+				trial := func() {
+					_, err := w.loop.Trial(t.Context(), &q)
+					ended <- err
+				}
+				if afterSlot {
+					go w.loop.Tick(t.Context())
+				} else {
+					go trial()
+				}
+				until(500 * time.Millisecond)
+				go trial()
+				until(10 * time.Second)
+				if !afterSlot {
+					<-ended
+				}
+				before := len(w.service.executions())
+				if edit == nil {
+					w.stop()
+				} else {
+					edit(&e)
+					if err := w.loop.Reconfigure(e); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := <-ended; !errors.Is(err, why) || len(w.service.executions()) > before {
+					t.Errorf("after a slot: %v: the trial run that waits for the gap: %v, want %v", afterSlot, err, why)
+				}
+				if edit == nil {
+					return
+				}
+				until(62 * time.Second)
+				if _, err := w.loop.Trial(t.Context(), &q); !errors.Is(err, why) || time.Since(epoch()) > 62*time.Second {
+					t.Errorf("another one: %v, after %s", err, time.Since(epoch()))
+				}
+				w.stop()
+			})
+		}
+	}
+}
+
 // At an endpoint with a gap that is longer than the timeout, trial runs that come without end take turns with the queries of slots.
 func TestTrialsAndSlotsTakeTurnsAtAGap(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := endpoint("@every 1m", 30*time.Second, "rr")
 		e.MinGap, e.Timeout = registry.Duration(9*time.Second), registry.Duration(5*time.Second)
 		w := newWorld(t, e, same(t, time.Second))
-		g := &gate{service: w.service, gap: time.Duration(e.MinGap), place: make(chan struct{}, 1)}
-		var err error
-		if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: w.ledger, Executor: g}); err != nil {
-			t.Fatal(err)
-		}
+		g := w.gated()
 		w.register("a")
 		w.register("b")
 		w.register("c")

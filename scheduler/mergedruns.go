@@ -66,7 +66,6 @@ func (r *runner) handleMergedResponse(x response) error {
 	r.l.mu.Lock()
 	dropped, stopped := r.l.nextExec != nil, r.ctx.Err() != nil
 	a, _ := r.budget.Finish(x.r.Execution, x.a, stopped)
-	r.l.account.executed(now)
 	if dropped || !a.Outcome.Complete() {
 		why := cmp.Or(a.Error, string(a.Outcome))
 		if dropped {

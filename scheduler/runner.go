@@ -155,8 +155,7 @@ func (r *runner) launch(x *plan.Execution) {
 		defer cancel()
 		a := r.executor.Execute(ctx, q, was.Memory, limit)
 		a, d := r.l.comparer.compare(ctx, q.ID, was, a, limit)
-		y.took.Store(int64(max(1, a.Elapsed)))
-		r.l.limiter.release()
+		r.leave(y, a)
 		r.results <- response{y, a, d}
 	}()
 }
@@ -171,10 +170,18 @@ func (r *runner) launchAsk(ctx context.Context, y *request) {
 	go func() {
 		defer y.stop()
 		a := r.l.comparer.executeAsk(ctx, r.executor, y.ask, limit)
-		y.took.Store(int64(max(1, a.Elapsed)))
-		r.l.limiter.release()
+		r.leave(y, a)
 		r.results <- response{y, a, nil}
 	}()
+}
+
+// leave gives back the place of a request that has ended. The next one in it finds the gap begun.
+func (r *runner) leave(y *request, a Answer) {
+	y.took.Store(int64(max(1, a.Elapsed)))
+	r.l.mu.Lock()
+	r.l.account.executed(r.l.clock.Now())
+	r.l.mu.Unlock()
+	r.l.limiter.release()
 }
 
 // releaseUnused releases a place in the limiter that was granted or requested but not used.

@@ -203,7 +203,6 @@ func (r *runner) handleResponse(x response) error {
 			r.l.observe(q.ID, out.Stats.LastRun)
 		}
 	}
-	r.l.account.executed(now)
 	ended := r.budget.Record(x.r.Execution, &plan.Completion{Stats: &out.Stats, Delta: out.Delta, Checked: out.Checked, At: out.At})
 	r.audit(x.r, &out, now)
 	r.l.suspect(&out, was)

@@ -29,47 +29,30 @@ func (t *trials) run(ctx context.Context, q *registry.Query) (Answer, error) {
 // runWithin is run for at most a time, in a place of the limiter that the caller has acquired and runWithin releases.
 func (t *trials) runWithin(ctx context.Context, q *registry.Query, most time.Duration) (Answer, error) {
 	defer t.limiter.release()
-	now := t.clock.Now()
 	t.mu.Lock()
-	if t.account.over {
+	limit, a, err := t.admit(q, most)
+	for limit > 0 && err == nil {
+		wait := t.account.gapEnd(time.Duration(t.set.endpoint.MinGap)).Sub(t.clock.Now())
+		if wait <= 0 {
+			break
+		}
 		t.mu.Unlock()
-		return Answer{}, ErrStopped
+		err = t.sleep(ctx, wait)
+		if t.mu.Lock(); err == nil {
+			limit, a, err = t.admit(q, most)
+		}
 	}
-	if !t.loaded { // what the next slot owes is not known
+	if limit <= 0 || err != nil {
 		t.mu.Unlock()
-		return Answer{}, fmt.Errorf("trial run at %s: %w", q.Endpoint, ErrStarting)
+		return a, err
 	}
-	set := t.latest()
-	if set.endpoint.Pause != nil {
-		t.mu.Unlock()
-		return Answer{}, ErrPaused
-	}
-	if end := set.blackouts.end(now); !end.IsZero() {
-		t.mu.Unlock()
-		return Answer{}, fmt.Errorf("trial run at %s: %w until %s", q.Endpoint, ErrBlackout, end.UTC().Format(time.RFC3339))
-	}
-	if h := t.executor.Health(); h.Until.After(now) {
-		t.mu.Unlock()
-		return refusedBy(h), nil
-	}
-	limit, timeout := t.account.left(t.planner.Unowed()), time.Duration(t.set.endpoint.Timeout)
-	if !q.Beside {
-		limit = t.account.leftForTrials(t.planner.Unowed())
-	}
-	limit = min(limit, timeout, most)
+	timeout := time.Duration(t.set.endpoint.Timeout)
 	x, name := t.executor, t.set.endpoint.Name
-	var b Batch
-	if limit > 0 {
-		b = Batch{Space: t.space, Beside: t.account.lend(limit, time.Duration(t.set.endpoint.Budget))}
-		t.running.Add(1)
-		defer t.running.Done()
-	}
+	b := Batch{Space: t.space, Beside: t.account.lend(limit, time.Duration(t.set.endpoint.Budget))}
+	t.running.Add(1)
+	defer t.running.Done()
 	t.mu.Unlock()
-	if limit <= 0 {
-		return Answer{}, ErrCharged
-	}
-	a := Answer{}
-	err := t.record(name, b)
+	err = t.record(name, b)
 	if err == nil {
 		a = t.execute(ctx, x, q, limit)
 	}
@@ -100,6 +83,46 @@ func (t *trials) runWithin(ctx context.Context, q *registry.Query, most time.Dur
 			"try again after that slot, or raise budget", limit.Round(time.Millisecond))
 	}
 	return a, nil
+}
+
+// admit returns what a trial run may use now. If that is nothing, the answer or the error says why. The caller holds the lock.
+func (t *trials) admit(q *registry.Query, most time.Duration) (limit time.Duration, a Answer, err error) {
+	now, set := t.clock.Now(), t.latest()
+	switch {
+	case t.account.over:
+		return 0, a, ErrStopped
+	case !t.loaded: // what the next slot owes is not known
+		return 0, a, fmt.Errorf("trial run at %s: %w", q.Endpoint, ErrStarting)
+	case set.endpoint.Pause != nil:
+		return 0, a, ErrPaused
+	}
+	if end := set.blackouts.end(now); !end.IsZero() {
+		return 0, a, fmt.Errorf("trial run at %s: %w until %s", q.Endpoint, ErrBlackout, end.UTC().Format(time.RFC3339))
+	}
+	if h := t.executor.Health(); h.Until.After(now) {
+		return 0, refusedBy(h), nil
+	}
+	if limit = t.account.left(t.planner.Unowed()); !q.Beside {
+		limit = t.account.leftForTrials(t.planner.Unowed())
+	}
+	if limit = min(limit, time.Duration(t.set.endpoint.Timeout), most); limit <= 0 {
+		return 0, a, ErrCharged
+	}
+	return limit, a, nil
+}
+
+// sleep waits for the gap. A trial run has its place meanwhile, as a query of a slot has, so that they take turns.
+func (t *trials) sleep(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-t.finished:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // execute executes a query for at most limit, in which no wait for the gap counts. It ends early if the loop ends.
