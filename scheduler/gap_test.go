@@ -100,7 +100,7 @@ func TestTrialThatWaitsForTheGap(t *testing.T) {
 		for why, edit := range map[error]func(*registry.Endpoint){
 			scheduler.ErrPaused: func(e *registry.Endpoint) { e.Pause = &registry.Pause{By: "ops", At: time.Now()} },
 			scheduler.ErrBlackout: func(e *registry.Endpoint) {
-				e.Blackout = []registry.Blackout{{Start: "1 0 * * *", For: registry.Duration(time.Hour)}}
+				e.Blackout = []registry.Blackout{{Start: "2 0 * * *", For: registry.Duration(time.Hour)}}
 			},
 			scheduler.ErrStopped: nil,
 		} {
@@ -122,9 +122,9 @@ func TestTrialThatWaitsForTheGap(t *testing.T) {
 				} else {
 					go trial()
 				}
-				until(500 * time.Millisecond)
+				until(gap + 500*time.Millisecond) // the gap begins with the process
 				go trial()
-				until(10 * time.Second)
+				until(gap + 10*time.Second)
 				if !afterSlot {
 					<-ended
 				}
@@ -143,8 +143,8 @@ func TestTrialThatWaitsForTheGap(t *testing.T) {
 				if edit == nil {
 					return
 				}
-				until(62 * time.Second)
-				if _, err := w.loop.Trial(t.Context(), &q); !errors.Is(err, why) || time.Since(epoch()) > 62*time.Second {
+				until(2*gap + 2*time.Second)
+				if _, err := w.loop.Trial(t.Context(), &q); !errors.Is(err, why) || time.Since(epoch()) > 2*gap+2*time.Second {
 					t.Errorf("another one: %v, after %s", err, time.Since(epoch()))
 				}
 				w.stop()

@@ -181,9 +181,7 @@ func (l *loopData) resume(news News, now time.Time) {
 	l.account.charge = max(l.account.charge, charge)
 	l.planner.Recall(news.Cohorts)
 	l.planner.Resume(news.Last.Number+1, news.Last.Owes(), news.Policy.Policy, news.Policy.State)
-	if news.Last.Number > 0 {
-		l.account.executed(now) // the latest possible time; the end of another process's last request is unknown
-	}
+	l.account.executed(now) // the latest possible time; the end of another process's last request is unknown
 }
 
 func idsOf(entries []policy.Entry) map[string]bool {
