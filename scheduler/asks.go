@@ -59,6 +59,7 @@ type askMember struct {
 	rows   int
 	digest merge.Digest // in a probe
 	differ bool         // from the last result, which is not confirmed
+	unsure bool         // it had no rows, and those that it may have now may be cut off
 	solo   bool         // merged answers are never exact
 	err    error
 }
@@ -162,15 +163,16 @@ func (k *ask) divide(l *comparer, a Answer, stop func() error) error {
 var errCapped = errors.New("the merged answer has as many rows as an endpoint may stop at, and lacks rows; set max_rows to " +
 	"the endpoint's cap")
 
-// capped reports whether an endpoint that does not say so may have stopped at n rows. Such
+// mayEnd reports whether an endpoint that does not say so may have stopped at n rows. Such
 // caps are round numbers. The single answers may all be far below a cap that did not
-// matter before. An answer in which no member has fewer rows than before is whole. A probe has
-// one row for each member with rows.
+// matter before.
+func (k *ask) mayEnd(n int) bool { return !k.caps && n >= 100 && (n%100 == 0 || n&(n-1) == 0) }
+
+// capped reports whether an answer of n rows says nothing because the endpoint may have stopped there. An answer in which no
+// member has fewer rows than before is whole. A probe has one row for each member with rows, so it is in doubt about members
+// that had none; see askMember.unsure.
 func (k *ask) capped(n int) bool {
-	if k.caps || n < 100 || n%100 != 0 && n&(n-1) != 0 {
-		return false
-	}
-	return slices.ContainsFunc(k.members, func(m askMember) bool {
+	return k.mayEnd(n) && slices.ContainsFunc(k.members, func(m askMember) bool {
 		if k.kind == cohort.Probe {
 			return m.was.Rows > 0 && m.digest == merge.Digest{}
 		}
@@ -211,6 +213,7 @@ func (k *ask) confirm(l *comparer, a Answer, stop func() error) error {
 			continue
 		}
 		m.differ = !ok || !known[i] || digests[i] != want
+		m.unsure = !m.differ && m.was.Rows == 0 && k.mayEnd(a.Result.Len())
 		m.answer = Answer{Outcome: registry.Unchanged, Age: a.Age, Memory: m.was.Memory}
 	}
 	return nil

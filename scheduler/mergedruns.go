@@ -117,7 +117,7 @@ func (r *runner) conclude(x *plan.Execution, k *ask, a Answer, now time.Time) (l
 		if m.err != nil {
 			return nil, m.err
 		}
-		if rows[i] = m.rows; !m.differ && !m.solo {
+		if rows[i] = m.rows; !m.differ && !m.unsure && !m.solo {
 			confirmed++
 		}
 	}
@@ -132,9 +132,10 @@ func (r *runner) conclude(x *plan.Execution, k *ask, a Answer, now time.Time) (l
 		case m.solo:
 			r.budget.AskAlone(m.x, true)
 			continue
-		case (m.differ || audited[m.x]) && !m.outdated(now):
-			if m.differ && k.kind == cohort.Probe && !k.again { // its digest says only that the result must be read
-				r.budget.AskDoubted(m.x)
+		case (m.differ || m.unsure || audited[m.x]) && !m.outdated(now):
+			// A digest says only that the result must be read.
+			if m.differ && k.kind == cohort.Probe && !k.again || m.unsure && !audited[m.x] {
+				r.budget.AskDoubted(m.x, m.unsure)
 				continue
 			}
 			r.l.audits.hold(m, k)

@@ -45,6 +45,7 @@ type cohortState struct {
 	proofs  uint8 // probes that may still confirm the result
 	doubted bool  // a probe did not confirm the result
 	opaque  bool  // probes do not confirm the result although it is unchanged
+	cutOff  bool  // the last probe may have been cut off before the row of the query
 	check   check
 	again   cohort.Kind // of the request that checkAgain repeats
 	queued  bool        // in Planner.checks

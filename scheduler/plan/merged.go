@@ -116,10 +116,12 @@ func (s *SlotBudget) AskAlone(x *Execution, always bool) {
 
 // AskDoubted is AskAlone for a member that a probe did not confirm. If its result has not
 // changed, probes do not confirm it until it changes: an endpoint may write a number
-// in digests otherwise than in rows.
-func (s *SlotBudget) AskDoubted(x *Execution) {
-	if x.c.member != nil {
-		x.c.member.doubted = true
+// in digests otherwise than in rows. cutOff says that it had no rows and that its row in
+// the probe may have been cut off. Only if that holds for two probes in a row, whole answers
+// probably end like that.
+func (s *SlotBudget) AskDoubted(x *Execution, cutOff bool) {
+	if m := x.c.member; m != nil {
+		m.doubted, m.cutOff = !cutOff || m.cutOff, cutOff
 	}
 	s.AskAlone(x, false)
 }
@@ -159,6 +161,7 @@ func (r *Execution) onRecorded(outcome registry.Outcome, took time.Duration) {
 		r.ask = &LastAsk{Kind: cohort.Single, Members: 1, Elapsed: took, Rows: r.c.Stats.Rows}
 	}
 	m.lastAsk, m.share = r.ask, took
+	m.cutOff = m.cutOff && outcome == registry.Unchanged && r.ask.Kind != cohort.Probe
 	if m.proofs--; r.ask.Kind != cohort.Probe {
 		m.proofs = cohort.MaxProofs
 	}
