@@ -213,13 +213,11 @@ type timer struct {
 	foreign bool // the caller's limit is shorter than the endpoint's timeout
 	began   time.Time
 	end     *time.Timer
-
-	mu     sync.Mutex
-	waited time.Duration // guarded by mu
+	waits   *registry.Waits
 }
 
 func clockIn(parent context.Context, limit, own time.Duration) *timer {
-	t := &timer{parent: parent, length: min(limit, own), foreign: limit < own}
+	t := &timer{parent: parent, length: min(limit, own), foreign: limit < own, waits: registry.WaitsOf(parent)}
 	ctx, cancel := context.WithCancel(parent)
 	t.began = time.Now() // before its end, so that what it ends has taken the whole limit
 	t.ctx, t.end = ctx, time.AfterFunc(t.length, cancel)
@@ -231,22 +229,14 @@ func clockIn(parent context.Context, limit, own time.Duration) *timer {
 }
 
 // elapsed is what the execution has taken so far.
-func (t *timer) elapsed() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return time.Since(t.began) - t.waited
-}
+func (t *timer) elapsed() time.Duration { return time.Since(t.began) - t.waits.Total() }
 
 // pause stops the timer while wait lasts, which ctx alone bounds.
 func (t *timer) pause(ctx context.Context, wait func(context.Context) error) error {
 	if !t.end.Stop() {
 		return context.DeadlineExceeded
 	}
-	at := time.Now()
-	err := wait(ctx)
-	t.mu.Lock()
-	t.waited += time.Since(at)
-	t.mu.Unlock()
+	err := t.waits.During(func() error { return wait(ctx) })
 	t.end.Reset(t.length - t.elapsed())
 	return err
 }

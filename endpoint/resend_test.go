@@ -215,9 +215,12 @@ func TestFollowingRequestsArePolite(t *testing.T) {
 				e.MinGap = registry.Duration(gap)
 				e.Auth.Digest = &registry.Password{Username: "u", Password: "p"}
 			})
-			began := time.Now()
-			a := execute(t, c, sel("S"))
+			began, waits := time.Now(), &registry.Waits{}
+			a := c.Execute(waits.In(t.Context()), sel("S"), Memory{}, time.Minute)
 			want(t, a, registry.Changed)
+			if told := waits.Total(); told < gap {
+				t.Errorf("the caller knows of waits of %s, the gap is %s", told, gap)
+			}
 			if waited := time.Since(began) - a.Elapsed; waited < gap {
 				t.Errorf("waited for %s beside the %s that it took, the gap is %s", waited, a.Elapsed, gap)
 			}

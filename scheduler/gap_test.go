@@ -196,3 +196,64 @@ func TestTrialsAndSlotsTakeTurnsAtAGap(t *testing.T) {
 		w.stop()
 	})
 }
+
+// A redirecting is a client that follows a redirect after the gap.
+type redirecting struct {
+	*service
+	gap time.Duration
+}
+
+func (g *redirecting) Execute(ctx context.Context, q *registry.Query, m scheduler.Memory, limit time.Duration) scheduler.Answer {
+	err := registry.WaitsOf(ctx).During(func() error {
+		select {
+		case <-time.After(g.gap):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	if err != nil {
+		return scheduler.Answer{Outcome: registry.Cut, Elapsed: 100 * time.Millisecond, Error: "the time given for it ended first"}
+	}
+	return g.service.Execute(ctx, q, m, limit)
+}
+
+// The wait for the gap inside an execution, as before a redirect is followed, is not paid by the budget of a slot, which still bounds
+// what the endpoint sees. Executions between two slots end before the next slot, whatever they wait for.
+func TestGapWithinExecutions(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const gap, budget = 12 * time.Second, 10 * time.Second
+		e := endpoint("@every 1m", budget, "rr")
+		e.MinGap = registry.Duration(gap)
+		answer := schedulertest.Rows(t, "same")
+		w := newWorld(t, e, func(*registry.Query, int) reply {
+			if time.Since(epoch()) < 115*time.Second {
+				return reply{time.Second, registry.Changed, answer}
+			}
+			return reply{time.Hour, registry.Changed, answer}
+		})
+		w.service.reckless = true
+		var err error
+		if w.loop, err = scheduler.NewLoop(scheduler.Config{Endpoint: e, Ledger: w.ledger, Executor: &redirecting{w.service, gap}}); err != nil {
+			t.Fatal(err)
+		}
+		w.register("a", about("http://x/a"))
+		w.run()
+		until(115 * time.Second)
+		for _, s := range w.slots() {
+			if s.Complete != 1 || s.Used != 1 {
+				t.Errorf("slot %d: %d complete, %d cut, %g s used", s.Number, s.Complete, s.Cut, s.Used)
+			}
+		}
+		w.hint(touched("http://x/a"))
+		until(179 * time.Second)
+		slots := w.slots()
+		if s := slots[len(slots)-1]; s.Cut != 1 || s.Started.Sub(epoch()) != 2*time.Minute || s.Used > budget.Seconds() {
+			t.Errorf("the slot after a hint: %+v", s)
+		}
+		if seen := w.service.since(epoch().Add(2 * time.Minute)); seen == 0 || seen > budget {
+			t.Errorf("the endpoint was asked for %s in a slot, the budget is %s", seen, budget)
+		}
+		w.stop()
+	})
+}

@@ -135,6 +135,11 @@ func (r *runner) mayStart() bool {
 // launch starts an execution in the background. execute receives its answer.
 func (r *runner) launch(x *plan.Execution) {
 	ctx, cancel := context.WithCancel(r.ctx)
+	if r.offGrid == nil { // else it has to end in time, whatever it waits for
+		waits := &registry.Waits{}
+		x.SetWaits(waits)
+		ctx = waits.In(ctx)
+	}
 	y := &request{Execution: x, stop: cancel}
 	r.running = append(r.running, y)
 	if r.offGrid != nil {

@@ -91,6 +91,8 @@ type Execution struct {
 	checks   bool          // it asks again
 	again    bool          // for an audit that found a difference
 	search   *search       // of which it is a part, or nil
+
+	waits *registry.Waits // for the gap between its requests; nil if they count
 }
 
 func newSlotBudget(p *Planner, width int, timeout, charged time.Duration) *SlotBudget {
@@ -141,8 +143,13 @@ func (r *Execution) Served() uint64 { return r.served }
 // Cause is why the query is asked although its endpoint has a feed, one of the causes of proof, empty if it has none.
 func (r *Execution) Cause() string { return r.cause }
 
-// Elapsed is how long the execution has been running.
-func (r *Execution) Elapsed(now time.Time) time.Duration { return max(0, now.Sub(r.start)) }
+// Elapsed is how long the execution has been running, without its waits for the gap.
+func (r *Execution) Elapsed(now time.Time) time.Duration {
+	return max(0, now.Sub(r.start)-r.waits.Total())
+}
+
+// SetWaits says where the execution's waits for the gap are added up. Without it they count.
+func (r *Execution) SetWaits(w *registry.Waits) { r.waits = w }
 
 // reserve is the least time that the execution is now expected to take in total.
 func (r *Execution) reserve(now time.Time) time.Duration {
