@@ -40,14 +40,16 @@ func (c *liveConn) Take(frame []byte) error {
 
 // Beat implements Protocol.
 func (c *liveConn) Beat(now time.Time, check bool) (next time.Time, err error) {
-	l := c.who()
+	c.mu.Lock()
+	l, due := c.login, c.due
+	c.mu.Unlock()
 	switch {
-	case !l.ready && !now.Before(c.due):
+	case !l.ready && !now.Before(due):
 		return next, &closing{CloseInitTimeout, "no init in time"}
 	case l.expired(now):
 		return next, &closing{CloseExpired, "token expired"}
 	case !l.ready:
-		return c.due, nil
+		return due, nil
 	case check:
 		if err = l.check(c.srv); err == nil {
 			err = c.inspect(l.caller)
