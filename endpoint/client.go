@@ -39,6 +39,7 @@ import (
 
 	"github.com/freshet/freshet/endpoint/formats"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock"
 )
 
 // Memory and Answer are what Execute takes and returns besides the query.
@@ -213,11 +214,11 @@ type timer struct {
 	foreign bool // the caller's limit is shorter than the endpoint's timeout
 	began   time.Time
 	end     *time.Timer
-	waits   *registry.Waits
+	waits   *clock.Waits
 }
 
 func clockIn(parent context.Context, limit, own time.Duration) *timer {
-	t := &timer{parent: parent, length: min(limit, own), foreign: limit < own, waits: registry.WaitsOf(parent)}
+	t := &timer{parent: parent, length: min(limit, own), foreign: limit < own, waits: clock.WaitsOf(parent)}
 	ctx, cancel := context.WithCancel(parent)
 	t.began = time.Now() // before its end, so that what it ends has taken the whole limit
 	t.ctx, t.end = ctx, time.AfterFunc(t.length, cancel)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock"
 )
 
 // dropsSecond answers every request except the second, whose kept connection it
@@ -215,7 +216,7 @@ func TestFollowingRequestsArePolite(t *testing.T) {
 				e.MinGap = registry.Duration(gap)
 				e.Auth.Digest = &registry.Password{Username: "u", Password: "p"}
 			})
-			began, waits := time.Now(), &registry.Waits{}
+			began, waits := time.Now(), &clock.Waits{}
 			a := c.Execute(waits.In(t.Context()), sel("S"), Memory{}, time.Minute)
 			want(t, a, registry.Changed)
 			if told := waits.Total(); told < gap {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/schedulertest"
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
@@ -204,7 +205,7 @@ type redirecting struct {
 }
 
 func (g *redirecting) Execute(ctx context.Context, q *registry.Query, m scheduler.Memory, limit time.Duration) scheduler.Answer {
-	err := registry.WaitsOf(ctx).During(func() error {
+	err := clock.WaitsOf(ctx).During(func() error {
 		select {
 		case <-time.After(g.gap):
 			return nil

@@ -243,7 +243,7 @@ type Clock interface {
 // An Executor executes queries at an endpoint. limit bounds the execution; it is a
 // parameter because context deadlines ignore virtual clocks. If ctx is cancelled
 // before the answer is complete, the outcome is Cut. What an execution waits for between two
-// requests, it adds to the registry.Waits of ctx.
+// requests, it adds to the clock.Waits of ctx.
 type Executor interface {
 	Execute(ctx context.Context, q *registry.Query, m Memory, limit time.Duration) Answer
 	// Health reports whether requests may be sent now.

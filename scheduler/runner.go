@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock"
 	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
@@ -136,7 +137,7 @@ func (r *runner) mayStart() bool {
 func (r *runner) launch(x *plan.Execution) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	if r.offGrid == nil { // else it has to end in time, whatever it waits for
-		waits := &registry.Waits{}
+		waits := &clock.Waits{}
 		x.SetWaits(waits)
 		ctx = waits.In(ctx)
 	}

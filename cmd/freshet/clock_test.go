@@ -15,7 +15,7 @@ var timed = []string{"registry", "registry/watch", "scheduler", "scheduler/plan"
 	"notify/deliver", "notify/rule", "notify/webhook", "notify/websub", "web", "cmd/internal/cluster"}
 
 // spans lists the files in them that measure how long something takes.
-var spans = []string{"registry/waits.go", "scheduler/lock.go", "store/internal/batch/batch.go", "store/replica/barrier.go",
+var spans = []string{"scheduler/lock.go", "store/internal/batch/batch.go", "store/replica/barrier.go",
 	"store/replica/outage.go", "store/replica/replica.go", "web/middleware.go"}
 
 func TestOneClock(t *testing.T) {

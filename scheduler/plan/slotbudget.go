@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/registry/clock"
 	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
@@ -92,7 +93,7 @@ type Execution struct {
 	again    bool          // for an audit that found a difference
 	search   *search       // of which it is a part, or nil
 
-	waits *registry.Waits // for the gap between its requests; nil if they count
+	waits *clock.Waits // for the gap between its requests; nil if they count
 }
 
 func newSlotBudget(p *Planner, width int, timeout, charged time.Duration) *SlotBudget {
@@ -149,7 +150,7 @@ func (r *Execution) Elapsed(now time.Time) time.Duration {
 }
 
 // SetWaits says where the execution's waits for the gap are added up. Without it they count.
-func (r *Execution) SetWaits(w *registry.Waits) { r.waits = w }
+func (r *Execution) SetWaits(w *clock.Waits) { r.waits = w }
 
 // reserve is the least time that the execution is now expected to take in total.
 func (r *Execution) reserve(now time.Time) time.Duration {

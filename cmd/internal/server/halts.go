@@ -15,9 +15,9 @@ import (
 // lookForHalts is how often endpoints are looked at.
 const lookForHalts = 5 * time.Second
 
-// starts is how long a node that has joined waits for the nodes that ask endpoints before followers hear that none does: all
+// startWait is how long a node that has joined waits for the nodes that ask endpoints before followers hear that none does: all
 // nodes of a cluster may start together.
-const starts = 10 * time.Second
+const startWait = 10 * time.Second
 
 // A haltWatch knows why the results of endpoints may no longer be true. Goroutines that serve followers read
 // it, because they must not wait for a loop or for another node.
@@ -109,7 +109,7 @@ func (h *haltWatch) wait(why map[string]string) (some bool) {
 		if first {
 			since = time.Now()
 		}
-		if away[name] = since; time.Since(since) < starts {
+		if away[name] = since; time.Since(since) < startWait {
 			delete(why, name)
 			some = true
 		}
