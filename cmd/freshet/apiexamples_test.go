@@ -78,8 +78,8 @@ var apiStory = []apiStep{
 	{operation: "listCaptures"}, {operation: "deleteProfile"},
 	{operation: "validateWatch"}, {operation: "registerWatch"},
 	{operation: "listWatches", first: `curl -X POST http://127.0.0.1:8080/v1/endpoints/city/tick`},
-	{operation: "showWatch"}, {operation: "watchChanges"}, {operation: "watchFeed"}, {operation: "releaseWatch"},
-	{operation: "listSlots"}, {operation: "listTemplates"}, {operation: "dueQueries"}, {operation: "addShadow"},
+	{operation: "showWatch"}, {operation: "watchChanges"}, {operation: "watchFeed"},
+	{operation: "listSlots"}, {operation: "listTemplates"}, {operation: "releaseWatch"}, {operation: "dueQueries"}, {operation: "addShadow"},
 	{operation: "showShadows"}, {operation: "dropShadow"},
 	{operation: "pauseEndpoint"}, {operation: "resumeEndpoint"},
 	{operation: "revertEndpoint", first: `curl -X PATCH http://127.0.0.1:8080/v1/endpoints/archive -H 'Content-Type: ` +
