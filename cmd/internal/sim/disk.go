@@ -4,7 +4,10 @@ package main
 // bytes would survive a loss of power.
 
 import (
+	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -80,15 +83,18 @@ func (d *Disk) clone() *Disk {
 	return c
 }
 
+// hash adds the names and contents of all files to a hash.
+func (d *Disk) hash(to io.Writer) {
+	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
+		fmt.Fprintf(to, "%q %d ", name, len(d.nodes[name].data))
+		_, _ = to.Write(d.nodes[name].data)
+	}
+}
+
 // Crash takes the power away: each write since the last sync of its file is kept, lost, or
 // kept in part, sector by sector.
 func (d *Disk) Crash(rng *rand.Rand) {
-	names := make([]string, 0, len(d.nodes))
-	for name := range d.nodes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
 		n := d.nodes[name]
 		keep := rng.Float64() // how much of this file is kept
 		for _, w := range n.pending {

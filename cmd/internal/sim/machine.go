@@ -207,7 +207,7 @@ func (m *machine) live(ctx context.Context, module *Module) (code uint32, err er
 		WithWalltime(func() (int64, int32) {
 			m.look()
 			at := epoch.Add(m.now + m.set())
-			m.note('t', int64(m.now))
+			m.note('c', int64(m.now))
 			return at.Unix(), int32(at.Nanosecond())
 		}, wasys.ClockResolution(1)).
 		WithNanotime(func() int64 {
@@ -217,7 +217,7 @@ func (m *machine) live(ctx context.Context, module *Module) (code uint32, err er
 		}, wasys.ClockResolution(1)).
 		WithNanosleep(func(ns int64) {
 			m.counts.Sleeps++
-			m.note('s', ns)
+			m.note('z', ns)
 			m.now += time.Duration(max(ns, 0))
 		}).
 		WithOsyield(func() {})

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -183,8 +184,8 @@ func (j *judge) read() {
 			if e.Kind == plan.Failed && before == plan.Checked && len(j.begins) > 0 {
 				j.failed = append(j.failed, j.begins[len(j.begins)-1])
 			}
-			if e.Text != "" && !j.broken(e.At) && !flipped && !j.alone(&e) {
-				j.say(e.At, "%s: %s", e.Kind, e.Text)
+			if (e.Text != "" || e.Kind == plan.Failed) && !j.broken(e.At) && !flipped && !j.alone(&e) {
+				j.say(e.At, "%s: %s", e.Kind, cmp.Or(e.Text, "without an error"))
 			}
 		case plan.Stopped:
 			if e.Text != "" && !j.broken(e.At) {
@@ -195,7 +196,9 @@ func (j *judge) read() {
 			j.restored = e.At
 			clear(ids)
 		case plan.Problem:
-			if !strings.Contains(e.Text, "/problems/no-result") || !j.leftAlone(e.At) {
+			starts := strings.Contains(e.Text, "/problems/no-result") && j.leftAlone(e.At)
+			unwritten := strings.Contains(e.Text, ": 500 ") && !strings.HasPrefix(e.Text, "GET ") && j.broken(e.At)
+			if !starts && !unwritten {
 				j.say(e.At, "%s", e.Text)
 			}
 		case plan.Removed:
@@ -483,7 +486,9 @@ func (j *judge) truth(q int) {
 	} else if trimmed && !j.trims() {
 		j.say(h[0].At, "query %d: the history begins at change %d, and nothing may be dropped", q, h[0].Seq)
 	}
-	if is := j.Plan.Settings; trimmed && j.restored == 0 && len(j.Plan.Edits) == 0 && is.Age > time.Hour && len(h) < is.Retention {
+	is := j.Plan.Settings
+	if fewer := trimmed && is.Age > time.Hour && len(h) < is.Retention; j.restored == 0 && len(j.Plan.Edits) == 0 &&
+		(fewer || len(h) > is.Retention) {
 		j.say(h[0].At, "query %d: %d changes are kept; %d are to be kept", q, len(h), is.Retention)
 	}
 	// at are the numbers of states that may have been recorded so far.
@@ -723,7 +728,7 @@ func (j *judge) follower(who int) {
 			if e.Kind == plan.Snapshot && seq > 0 && e.Seq < seq {
 				j.say(e.At, "follower %d (%s) has change %d and receives the state at %d", who, f.Way, seq, e.Seq)
 			}
-			if e.Kind == plan.Snapshot && seq > 0 && !j.trims() && f.Way != plan.Webhook {
+			if e.Kind == plan.Snapshot && seq > 0 && len(h) > 0 && seq+1 >= h[0].Seq && f.Way != plan.Webhook {
 				j.say(e.At, "follower %d (%s) at change %d receives a snapshot: %s%s", who, f.Way, seq, e.Text, reason)
 			}
 			seq, rows = e.Seq, e.Rows[0]

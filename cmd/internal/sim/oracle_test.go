@@ -91,6 +91,18 @@ func TestJudge(t *testing.T) {
 		"the server ends": func(r *Run) {
 			r.Events = append(r.Events[:9], plan.Event{At: r.Events[8].At, Kind: plan.Failed, Text: "panic"})
 		},
+		"the server ends without an error": func(r *Run) {
+			insert(r, 9, plan.Event{Kind: plan.Failed}, plan.Event{Kind: plan.Start}, plan.Event{Kind: plan.Ready})
+		},
+		"a read fails while the disk refuses writes": func(r *Run) {
+			r.Plan.Disk = []plan.DiskFault{{Window: plan.Window{Until: time.Minute}}}
+			insert(r, 9, plan.Event{Kind: plan.Problem, Text: "GET /v1/queries/q: 500 {}"})
+		},
+		"more changes are kept than retention says": func(r *Run) { r.Plan.Retention = 1 },
+		"a snapshot in place of a change that is kept": func(r *Run) {
+			r.Plan.Retention = 5
+			at(r, plan.Delta, 2).Kind = plan.Snapshot
+		},
 		"a change of another epoch after a restored backup": func(r *Run) {
 			insert(r, 7, plan.Event{Kind: plan.Restored})
 			at(r, plan.Delta, 2).Epoch = "f"
@@ -107,6 +119,26 @@ func TestJudge(t *testing.T) {
 		spoil(r)
 		if len(Judge(r)) == 0 {
 			t.Errorf("%s, and the judge sees nothing", name)
+		}
+	}
+}
+
+// A write may fail for a disk that does not sync, a start that has to wait may have no result, and old changes may be dropped.
+func TestJudgeLetsPass(t *testing.T) {
+	for name, change := range map[string]func(r *Run){
+		"a write fails while the disk does not sync": func(r *Run) {
+			r.Plan.Disk = []plan.DiskFault{{Window: plan.Window{From: 25 * time.Second, Until: 26 * time.Second}}}
+			r.Events = slices.Insert(r.Events, 9, plan.Event{At: 25 * time.Second, Kind: plan.Problem, Text: "POST /v1/queries: 500 {}"})
+		},
+		"an old change is dropped": func(r *Run) {
+			r.Plan.Age, r.Plan.Retention = 30*time.Second, 5
+			r.Events = slices.DeleteFunc(r.Events, func(e plan.Event) bool { return e.Kind == plan.State && e.Seq == 1 })
+		},
+	} {
+		r := quiet()
+		change(r)
+		if wrong := Judge(r); len(wrong) > 0 {
+			t.Errorf("%s: %q", name, wrong)
 		}
 	}
 }

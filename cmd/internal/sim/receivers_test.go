@@ -126,6 +126,8 @@ func TestJudgeOfReceivers(t *testing.T) {
 		{"an old result", follower(plan.SEPA), []plan.Event{content(21, 1, 2), content(22, 1), content(31, 2, 3)}, true},
 		{"not the last one", follower(plan.WebSub), []plan.Event{hooked, content(11, 1)}, true},
 
+		{"a result that never was, of a history that is not known", dropped,
+			[]plan.Event{hooked, content(11, 1), content(21, 8), content(31, 2, 3)}, true},
 		{"the last one again", follower(plan.WebSub), []plan.Event{hooked, content(31, 2, 3), content(41, 2, 3)}, true},
 		{"the last one again, of a history that is not known", dropped, []plan.Event{hooked, content(31, 2, 3), content(41, 2, 3)}, false},
 		{"the last one again after a renewal", follower(plan.WebSub), []plan.Event{hooked, content(31, 2, 3),

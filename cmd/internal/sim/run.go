@@ -21,7 +21,7 @@ type Run struct {
 	Plan   *plan.Plan
 	Events []plan.Event
 	Output []byte // what the server printed
-	Trace  string // identifies the sequence of all calls
+	Trace  string // identifies the sequence of all calls, and what the disks have at the end
 	Counts Counts
 	Took   time.Duration // of a processor
 	Met    []bool        // by planted bug: its place was reached
@@ -111,6 +111,8 @@ func Simulate(ctx context.Context, module *Module, p *plan.Plan, bug int) (*Run,
 			m.counts.Asks++
 		}
 	}
+	m.disk.hash(m.trace)
+	m.world.hash(m.trace)
 	r.Output, r.Trace, r.Counts, r.Took = out.Bytes(), fmt.Sprintf("%x", m.trace.Sum(nil)[:8]), m.counts, processor()-begun
 	r.Met = m.met
 	return r, nil

@@ -102,3 +102,20 @@ func TestLastLines(t *testing.T) {
 		t.Errorf("of nothing: %q", got)
 	}
 }
+
+// A smaller world is one in which the same is wrong: its text begins with the same words.
+func TestAlike(t *testing.T) {
+	for _, c := range []struct {
+		is, was []string
+		want    bool
+	}{
+		{[]string{"377.185s query 1 is not fresh 3m0s after the last fault: [1 3]"}, []string{"9s query 4 is not fresh 3m0s after it"}, true},
+		{[]string{"1s a panic", "2s follower 1 (sse) ends at change 3 of 4"}, []string{"3s follower 2 (sse) ends at change 1 of 2"}, true},
+		{[]string{"0.1s the server's process ends with code 2:\npanic"}, []string{"9s query 4 is not fresh"}, false},
+		{nil, []string{"9s query 4 is not fresh"}, false},
+	} {
+		if got := alike(c.is, c.was); got != c.want {
+			t.Errorf("%q and %q: %v", c.is, c.was, got)
+		}
+	}
+}

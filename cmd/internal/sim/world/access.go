@@ -54,7 +54,7 @@ func (w *world) sign(r *http.Request, token string) {
 // trespass tries calls that need another token, and writes those that the server lets through.
 func (w reader) trespass(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(w.Seed, 0xacce55+uint64(w.offset)))
-	for w.until(ctx, w.now()+time.Duration(2+rng.IntN(15))*time.Second) && w.now() < w.Span {
+	for len(w.Queries) > 0 && w.until(ctx, w.now()+time.Duration(2+rng.IntN(15))*time.Second) && w.now() < w.Span {
 		path, method, token, body := "/v1/queries", http.MethodGet, "", ""
 		switch rng.IntN(6) {
 		case 0:
@@ -81,7 +81,7 @@ func (w reader) trespass(ctx context.Context) {
 		b, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		switch s := resp.StatusCode; {
-		case s == http.StatusUnauthorized && token != viewerToken, s == http.StatusForbidden && token == viewerToken, s >= 500,
+		case s == http.StatusUnauthorized && token != viewerToken, s == http.StatusForbidden && token == viewerToken, s > 500,
 			s == http.StatusTooManyRequests:
 		default:
 			w.write(plan.Event{Kind: plan.Problem, Text: fmt.Sprintf("%s %s with token %q: %d %s", method, path, token, s, b)})

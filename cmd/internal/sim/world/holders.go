@@ -66,6 +66,9 @@ func (w *world) send(ctx context.Context, token, method, path, mediaType string,
 	if err != nil {
 		return resp.StatusCode, err
 	}
+	if resp.StatusCode == http.StatusInternalServerError {
+		w.write(plan.Event{Kind: plan.Problem, Text: fmt.Sprintf("%s %s: %d %s", method, path, resp.StatusCode, b)})
+	}
 	if resp.StatusCode >= 300 {
 		return resp.StatusCode, fmt.Errorf("%s %s: %d %s", method, path, resp.StatusCode, b)
 	}
