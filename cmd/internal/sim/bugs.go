@@ -351,8 +351,8 @@ var bugs = []bug{
 		{"notify/deliver/reply.go", "slices.Contains(refusals, r.Status) }", "(slices.Contains(refusals, r.Status) || BUG && r.Status == 503) }"},
 	}},
 	{"folded-last", "of changes that are sent as one the first are left out", []edit{
-		{"notify/cursor/pending.go", "	if err := s.add(page); err != nil {", "	if BUG && len(page) > 1 { page = page[len(page)-1:] }\n	if err := " +
-			"s.add(page); err != nil {"},
+		{"notify/cursor/pending.go", "	if err := s.add(page); err != nil {",
+			"	if BUG && len(page) > 1 { page = page[len(page)-1:] }\n	if err := s.add(page); err != nil {"},
 	}},
 	{"sepa-removed", "SEPA does not tell removed rows", []edit{
 		{"notify/sepa/message.go", "	plus, minus, before := d.Added, d.Removed, d.OldVars\n",

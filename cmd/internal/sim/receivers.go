@@ -48,7 +48,7 @@ func (j *judge) contents(who int) {
 			// The state at which the follower is may come again, after a lost answer.
 			n := slices.IndexFunc(states[at:], func(rows []int) bool { return slices.Equal(rows, last) })
 			if n < 0 {
-				if !j.trims() || !j.told(f.Query, last, e.At) {
+				if !j.trims() || !answeredBefore(j, f.Query, last, e.At) {
 					j.say(e.At, "follower %d (%s) receives %v, which is no state after %d of the history", who, f.Way, last, at)
 					return
 				}
@@ -72,10 +72,10 @@ func (j *judge) contents(who int) {
 }
 
 // backedUp reports whether a query had a result before the backup was restored, so that it may be the result there.
-func (j *judge) backedUp(q int, rows []int) bool { return j.told(q, rows, j.restored) }
+func (j *judge) backedUp(q int, rows []int) bool { return answeredBefore(j, q, rows, j.restored) }
 
-// told reports whether the endpoint told a result of a query before a time.
-func (j *judge) told(q int, rows []int, before time.Duration) bool {
+// answeredBefore reports whether the endpoint told a result of a query before a time.
+func answeredBefore(j *judge, q int, rows []int, before time.Duration) bool {
 	return slices.ContainsFunc(j.requests, func(r *request) bool {
 		k := slices.Index(r.members, q)
 		return k >= 0 && r.complete() && r.end < before && slices.Equal(r.rows[k], rows)
