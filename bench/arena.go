@@ -122,11 +122,16 @@ func (a *Arena) Missing(name string) (out []Setup) {
 
 func (a *Arena) row(name string, s Setup) *Row {
 	for i := range a.rows {
-		if r := &a.rows[i]; r.Trace == name && r.Policy == s.Policy && r.BudgetMS == s.Budget.Milliseconds() && r.Rule == s.Rule {
+		if r := &a.rows[i]; r.is(s) && r.Trace == name {
 			return &r.Row
 		}
 	}
 	return nil
+}
+
+// is reports whether a row is of a setup.
+func (r *traced) is(s Setup) bool {
+	return r.Policy == s.Policy && r.BudgetMS == s.Budget.Milliseconds() && r.Rule == s.Rule
 }
 
 // Run adds the missing rows of a trace.
@@ -178,8 +183,8 @@ func (a *Arena) budgets() []time.Duration {
 func (a *Arena) traces(s Setup) (out []string) {
 	own := s
 	own.Policy = registry.DefaultPolicy
-	for _, r := range a.rows {
-		if !slices.Contains(out, r.Trace) && a.row(r.Trace, s) != nil && a.row(r.Trace, own) != nil {
+	for i := range a.rows {
+		if r := &a.rows[i]; r.is(s) && a.row(r.Trace, own) != nil {
 			out = append(out, r.Trace)
 		}
 	}
@@ -215,7 +220,7 @@ func (a *Arena) table(w io.Writer, rule string) {
 		{name: "s/found", digits: 2, of: func(r *Row) float64 { _, n := r.PerChange(); return n }},
 	}
 	for _, b := range a.budgets() {
-		fmt.Fprintf(w, "\n**%s, %s**\n\n| policy | traces |", rule, seconds(b))
+		fmt.Fprintf(w, "\n### %s, %s\n\n| policy | traces |", rule, seconds(b))
 		for _, c := range columns {
 			fmt.Fprintf(w, " %s |", c.name)
 		}
@@ -255,8 +260,8 @@ func (a *Arena) table(w io.Writer, rule string) {
 // that an endpoint can run, on how many traces it finds at least 99.5 % of what it finds with the next smaller budget, and
 // its delays.
 func (a *Arena) goals(w io.Writer, rule string) {
-	fmt.Fprintf(w, "\n**%s, %s**\n\n| budget | traces | found | %% of bound | %% of rates | from | to "+
-		"| %% of best other | from | to | not less | most | stale |\n|%s\n", rule, registry.DefaultPolicy, strings.Repeat("---|", 13))
+	fmt.Fprintf(w, "\n## %s\n\n| budget | traces | found | %% of bound | %% of rates | from | to "+
+		"| %% of best other | from | to | not less | most | stale |\n|%s\n", rule, strings.Repeat("---|", 13))
 	before := map[string]*Row{} // by trace: with the next smaller budget
 	for _, b := range a.budgets() {
 		own := Setup{Policy: registry.DefaultPolicy, Budget: b, Rule: rule}

@@ -37,7 +37,7 @@ func TestResultsPage(t *testing.T) {
 	}
 }
 
-// The tables of the section on the arena, and its figure, are made from the rows in testdata/arena.jsonl.
+// The tables of the page and of the section on the arena, and its figure, are made from the rows in testdata/arena.jsonl.
 func TestArenaOfResultsPage(t *testing.T) {
 	rows, err := os.Open("testdata/arena.jsonl")
 	if err != nil {
@@ -68,7 +68,11 @@ func TestArenaOfResultsPage(t *testing.T) {
 		}
 		return string(b)
 	}
-	tables := strings.Split(read(filepath.Join(dir, "arena.md")), "\n\n")
+	all := read(filepath.Join(dir, "arena.md"))
+	if page := read("../web/docs/arena.md"); !strings.HasSuffix(page, all) {
+		t.Error("web/docs/arena.md does not end with the tables of the arena")
+	}
+	tables := strings.Split(all, "\n\n")
 	_, section, _ := strings.Cut(read("../web/docs/results.md"), "\n## The arena\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	n := 0
