@@ -228,13 +228,16 @@ func (g generationFile) trusts(token, inode string) (ok bool, reason string, err
 		return false, "", err
 	}
 	var known generation
-	switch err := json.Unmarshal(text, &known); {
-	case err != nil || !slices.Contains(known.Tokens, token):
+	if err := json.Unmarshal(text, &known); err != nil || !slices.Contains(known.Tokens, token) {
 		return false, "another copy of the store was in use since", nil
-	case !slices.Contains(strings.Fields(known.Inode), inode):
-		return false, "the file has been copied", nil
 	}
-	return true, "", nil
+	inodes := strings.Fields(known.Inode)
+	for i, named := range inodes { // of two files each has a token of its own: a copy may get the inode of the one that is gone
+		if named == inode && (len(inodes) == 1 || i < len(known.Tokens) && known.Tokens[i] == token) {
+			return true, "", nil
+		}
+	}
+	return false, "the file has been copied", nil
 }
 
 // write replaces the companion file durably.

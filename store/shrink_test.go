@@ -71,6 +71,31 @@ func TestShrink(t *testing.T) {
 	expectContinues(t, dir, epoch, false)
 }
 
+// Once a file has taken the place of another, each is known with its own token only: a copy of the new one may have the inode that
+// the old one had.
+func TestGenerationOfTwoFiles(t *testing.T) {
+	g := generationFile{filepath.Join(t.TempDir(), "store"+generationSuffix)}
+	if err := g.write("1 2", "old", "new"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		token, inode string
+		want         bool
+	}{{"old", "1", true}, {"new", "2", true}, {"new", "1", false}, {"old", "2", false}, {"new", "3", false}, {"other", "1", false}} {
+		if ok, reason, err := g.trusts(c.token, c.inode); ok != c.want || err != nil {
+			t.Errorf("token %s, inode %s: %v, %q, %v", c.token, c.inode, ok, reason, err)
+		}
+	}
+	if err := g.write("7", "before", "after"); err != nil {
+		t.Fatal(err)
+	}
+	for token, want := range map[string]bool{"before": true, "after": true, "other": false} {
+		if ok, _, err := g.trusts(token, "7"); ok != want || err != nil {
+			t.Errorf("token %s: %v, %v", token, ok, err)
+		}
+	}
+}
+
 // A store that would begin a new epoch begins it after it was shrunk, too.
 func TestShrinkCopy(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
