@@ -80,7 +80,8 @@ func TestConnectionsOfAnotherNode(t *testing.T) {
 	}
 	// A node that was just restarted finds its last process among the nodes, and does not call it.
 	restarted := peers{member: &member{Keeper: other.member.Keeper, conf: owner.member.conf, store: owner.member.store, log: owner.member.log},
-		client: owner.peers.client, waits: owner.peers.waits, silent: map[string]time.Time{owner.member.Session(): time.Now().Add(time.Hour)}}
+		client: owner.peers.client, silent: map[string]time.Time{owner.member.Session(): time.Now().Add(time.Hour)}}
+	restarted.waits.Store(owner.peers.waits.Load())
 	everywhere(&restarted, request{method: "GET", path: "/v1/subscriptions"}, func(_ struct{}, err error) {
 		if err != nil {
 			t.Errorf("it asks its last process: %v", err)

@@ -351,7 +351,7 @@ func TestRequestsOfNodes(t *testing.T) {
 func TestRequestToALaggingNode(t *testing.T) {
 	_, nodes := newMembers(t, 2)
 	owner, other := owned(t, nodes)
-	owner.peers.waits.settle = 50 * time.Millisecond
+	owner.settles(50 * time.Millisecond)
 	owner.lag.Lock()
 	defer owner.lag.Unlock()
 	q, _, err := other.Registry.Register(registry.Caller{Name: registry.Anonymous, Role: registry.RoleAdmin},

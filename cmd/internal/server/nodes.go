@@ -27,6 +27,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -67,15 +68,19 @@ type request struct {
 type peers struct {
 	member *member
 	client *http.Client
-	waits  struct{ settle, state, short time.Duration }
+	waits  atomic.Pointer[waitTimes]
 
 	mu     sync.Mutex
 	silent map[string]time.Time // by session: until when a node that did not answer is not asked
 }
 
+// waitTimes are how long a node waits until it has applied what another one answered, and for an answer: for the state of a loop, and for
+// anything else that is short.
+type waitTimes struct{ settle, state, short time.Duration }
+
 func newPeers(m *member) (*peers, error) {
 	p := &peers{member: m, silent: map[string]time.Time{}}
-	p.waits.settle, p.waits.state, p.waits.short = settleTime, stateLimit, shortLimit
+	p.waits.Store(&waitTimes{settleTime, stateLimit, shortLimit})
 	trust, err := m.conf.TLS.Trust()
 	p.client = newNodeClient(trust)
 	return p, err
@@ -209,9 +214,9 @@ func (p *peers) send(ctx context.Context, to registry.Node, d role, r request, o
 func (p *peers) limitOf(r request) time.Duration {
 	switch {
 	case r.page:
-		return p.waits.state
+		return p.waits.Load().state
 	case r.runs == "":
-		return p.waits.short
+		return p.waits.Load().short
 	}
 	e, _ := p.member.store.Endpoints.Endpoint(r.runs) // one that is gone has neither
 	return 2*time.Duration(e.Budget+e.Timeout) + slotMargin
@@ -287,10 +292,10 @@ func (p *peers) setSilent(n registry.Node) {
 	p.silent[n.Session] = now.Add(silentTime)
 }
 
-// awaitEntry waits until this node has applied an entry of the journal, for p.waits.settle at most. It
+// awaitEntry waits until this node has applied an entry of the journal, for waitTimes.settle at most. It
 // reports whether it has.
 func (p *peers) awaitEntry(ctx context.Context, entry uint64) bool {
-	for end := time.Now().Add(p.waits.settle); p.member.store.Applied() < entry; {
+	for end := time.Now().Add(p.waits.Load().settle); p.member.store.Applied() < entry; {
 		if time.Now().After(end) || ctx.Err() != nil {
 			return false
 		}

@@ -112,6 +112,14 @@ func startNodes(t *testing.T, count int, name string, edit ...func(*node)) (*sen
 	return s, list
 }
 
+// settles sets how long a node waits until it has applied what another one answered. It returns what it was.
+func (n *node) settles(d time.Duration) (was time.Duration) {
+	w := *n.peers.waits.Load()
+	was, w.settle = w.settle, d
+	n.peers.waits.Store(&w)
+	return was
+}
+
 func (n *node) start() {
 	n.t.Helper()
 	conf := config.Default()
@@ -132,7 +140,7 @@ func (n *node) start() {
 		n.t.Fatal(err)
 	}
 	if p := s.peers; p != nil { // so that no answer depends on the speed of the machine
-		p.waits.settle, p.waits.state, p.waits.short = time.Minute, time.Minute, time.Minute
+		p.waits.Store(&waitTimes{time.Minute, time.Minute, time.Minute})
 		p.client.Transport.(*http.Transport).DialContext = new(net.Dialer).DialContext
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -289,12 +289,13 @@ func TestEditsWithUnknownOutcome(t *testing.T) {
 		return &unheard{Conn: c}, err
 	}
 	network.CloseIdleConnections()
-	other.peers.waits.short, other.peers.waits.settle = 300*time.Millisecond, time.Millisecond
+	usualWaits := *other.peers.waits.Load()
+	other.peers.waits.Store(&waitTimes{time.Millisecond, usualWaits.state, 300 * time.Millisecond})
 	if a := edit("?n > 7", func() {}); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body,
 		"it is not known whether this was done") {
 		t.Errorf("without an answer: %d %.400s", a.status, a.body)
 	}
-	other.peers.waits.short = shortLimit
+	other.peers.waits.Store(&waitTimes{time.Millisecond, usualWaits.state, shortLimit})
 	network.DialContext = usual
 	network.CloseIdleConnections()
 	time.Sleep(silentTime)
@@ -332,9 +333,8 @@ func (c *unheard) Read(b []byte) (int, error) {
 // editWhileLagging edits a rule at a node that lags for longer than it waits, and wants the new settings in its answer.
 func editWhileLagging(t *testing.T, owner, other *node, query string) {
 	t.Helper()
-	usual := other.peers.waits.settle
-	other.peers.waits.settle = time.Millisecond
-	defer func() { other.peers.waits.settle = usual }()
+	usual := other.settles(time.Millisecond)
+	defer other.settles(usual)
 	var rule struct{ ID string }
 	other.call("POST", "/v1/rules", registry.RuleSettings{Name: "edited", Query: query, When: "?n > 3"}, &rule)
 	other.lag.Lock()
