@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"io/fs"
 	"net/http"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/freshet/freshet/registry"
@@ -106,16 +109,33 @@ func (v *visit) refused(code string, err error, path string) error {
 // A pageTemplate is the parsed templates of a page: its own file among the shared ones.
 type pageTemplate struct{ t *template.Template }
 
-// newPageTemplate parses templates/{name}.html, which defines "main", with the layout,
-// the rail and the partials.
-func newPageTemplate(name string, a assets) (*pageTemplate, error) {
-	t, err := template.New(name).Funcs(functions(a)).ParseFS(templateFiles, "templates/layout.html", "templates/partials.html",
-		"templates/forms.html", "templates/messages.html", "templates/"+name+".html")
+// parsed holds the templates of all pages by the names of their files, which define
+// "main". All servers of a process share them: to parse them takes longer than all else
+// that a server does at its start.
+var parsed = sync.OnceValues(func() (map[string]*pageTemplate, error) {
+	a, err := loadAssets()
+	if err != nil {
+		return nil, err
+	}
+	shared, err := template.New("").Funcs(functions(a)).ParseFS(templateFiles, "templates/layout.html", "templates/partials.html",
+		"templates/forms.html", "templates/messages.html")
 	if err != nil {
 		return nil, fmt.Errorf("ui: %w", err)
 	}
-	return &pageTemplate{t}, nil
-}
+	files, err := fs.Glob(templateFiles, "templates/*.html")
+	all := map[string]*pageTemplate{}
+	for _, file := range files {
+		t, err := shared.Clone()
+		if err == nil {
+			t, err = t.ParseFS(templateFiles, file)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ui: %w", err)
+		}
+		all[strings.TrimSuffix(path.Base(file), ".html")] = &pageTemplate{t}
+	}
+	return all, err
+})
 
 func (l *pageTemplate) page(w io.Writer, f any) error {
 	return l.t.ExecuteTemplate(w, "layout", f)

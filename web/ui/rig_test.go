@@ -446,12 +446,12 @@ func (a *response) wellBuilt() {
 // rendered returns a part of a page as text.
 func rendered(t *testing.T, look, part string, data any) string {
 	t.Helper()
-	l, err := newPageTemplate(look, assets{})
+	looks, err := parsed()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := l.part(&b, part, data); err != nil {
+	if err := looks[look].part(&b, part, data); err != nil {
 		t.Fatal(err)
 	}
 	return html.UnescapeString(b.String())

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"errors"
 	"net/http"
 	"runtime"
 	"strings"
@@ -106,13 +105,10 @@ var texts = []action{
 	{path: "/queries/{id}/changes/{seq}/value", need: registry.RoleRead, open: true, run: do(resultHandler.changeCell)},
 }
 
-func (s *Server) serveAll() error {
+func (s *Server) serveAll() {
 	for _, p := range s.pages() {
 		if p.absent {
 			continue
-		}
-		if err := s.parse(p.look); err != nil {
-			return err
 		}
 		s.mux.Handle("GET "+p.path, s.show(p))
 		if p.live {
@@ -130,13 +126,6 @@ func (s *Server) serveAll() error {
 	s.mux.HandleFunc("GET /signin", s.signInPage)
 	s.mux.Handle("GET /ui/static/{hash}/{name}", s.assets)
 	s.mux.HandleFunc("/", s.nothing)
-	return errors.Join(s.parse("error"), s.parse("signin"))
-}
-
-func (s *Server) parse(look string) error {
-	l, err := newPageTemplate(look, s.assets)
-	s.templates[look] = l
-	return err
 }
 
 // New returns the server of the pages.
@@ -148,10 +137,15 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Config: c, halts: halts, mux: http.NewServeMux(), assets: all, templates: map[string]*pageTemplate{},
+	templates, err := parsed()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Config: c, halts: halts, mux: http.NewServeMux(), assets: all, templates: templates,
 		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, halts.Now, c.Now),
 		profiles: &profileIndex{profiles: c.Profiles, now: c.Now}, streams: registry.NewPlaces(mostStreams),
 		builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), strangers: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		tries: registry.NewPlaces(mostTries), done: make(chan struct{})}
-	return s, s.serveAll()
+	s.serveAll()
+	return s, nil
 }

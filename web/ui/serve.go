@@ -16,6 +16,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/web"
@@ -232,7 +233,8 @@ type assets map[string]asset
 
 var types = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
-func loadAssets() (assets, error) {
+// loadAssets reads the files once for all servers of a process.
+var loadAssets = sync.OnceValues(func() (assets, error) {
 	entries, err := staticFiles.ReadDir("static")
 	if err != nil {
 		return nil, fmt.Errorf("ui: %w", err)
@@ -254,7 +256,7 @@ func loadAssets() (assets, error) {
 		all[e.Name()] = a
 	}
 	return all, nil
-}
+})
 
 // ServeHTTP serves a file only under the hash of its content. Otherwise browsers would
 // cache it under the wrong address.

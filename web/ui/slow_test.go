@@ -4,6 +4,7 @@ import (
 	"context"
 	"html/template"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -68,6 +69,7 @@ func TestPagePacked(t *testing.T) {
 // of it was built.
 func TestPageThatFails(t *testing.T) {
 	r := newRig(t)
+	r.pages.templates = maps.Clone(r.pages.templates) // the servers of other tests have the same
 	r.pages.templates["about"] = &pageTemplate{template.Must(template.New("layout").Parse(`{{define "layout"}}` +
 		strings.Repeat("first ", 100_000) + `{{.NotThere}}{{end}}`))}
 	r.get("/about").status(http.StatusInternalServerError).has("The fault is the server").lacks("first")
