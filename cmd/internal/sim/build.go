@@ -33,8 +33,8 @@ type edit struct{ file, old, new string }
 // needed are the edits without which the server does not run in the simulation.
 var needed = []edit{
 	// No one looks at pages, whose templates take a second to parse there at each start.
-	{"web/ui/routes.go", "	l, err := newPageTemplate(look, s.assets)\n	s.templates[look] = l\n	return err",
-		"	s.templates[look] = nil\n	return nil"},
+	{"web/ui/routes.go", "	templates, err := parsed()\n	if err != nil {\n		return nil, err\n	}\n",
+		"	var templates map[string]*pageTemplate\n"},
 	{"web/problem.go", "errors.Is(err, syscall.ENOSPC) ||", "errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ELOOP) ||"},
 	{"store/errors.go", "{syscall.ENOSPC, ", "{syscall.ENOSPC, syscall.ELOOP, "},
 	{"cmd/internal/server/cluster.go", `natsio "github.com/nats-io/nats.go"`, `natsio "github.com/freshet/freshet/store/journal/nats"`},
