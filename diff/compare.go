@@ -296,29 +296,20 @@ func (r *Result) inOrder(at []int32) []int32 {
 }
 
 // mergeOrder derives new's canonical order by merging the added rows into old's order.
-// This is cheaper than sorting if most rows stayed. If old was stored, the rows that stayed
-// between two changes are one piece of its document: new's document is written from these
-// pieces, so new keeps a stored old. That one keeps no other result.
+// This is cheaper than sorting if most rows stayed.
 func (m *matcher) mergeOrder() {
 	if m.new.stored != nil {
 		return // it is sorted
 	}
 	m.old.sort()
 	m.new.sorting.Do(func() {
-		perm, doc := make([]int32, 0, m.new.Len()), pieces{text: m.old.text, joined: m.old.stored != nil}
-		from := 0
+		perm, from := make([]int32, 0, m.new.Len()), 0
 		for _, j := range m.added {
-			row := m.new.arrived(int(j))
-			to := m.old.after(row, from)
-			perm = m.keep(perm, &doc, from, to)
-			perm = append(perm, j)
-			doc.add(row)
+			to := m.old.after(m.new.arrived(int(j)), from)
+			perm = append(m.keep(perm, from, to), j)
 			from = to
 		}
-		m.new.perm = m.keep(perm, &doc, from, m.old.Len())
-		if doc.joined {
-			m.new.pieces = doc.end()
-		}
+		m.new.perm = m.keep(perm, from, m.old.Len())
 	})
 }
 
@@ -336,7 +327,7 @@ func (r *Result) after(row []byte, from int) int {
 
 // keep appends the rows of new that equal the rows of old from from to to, in old's
 // canonical order.
-func (m *matcher) keep(perm []int32, doc *pieces, from, to int) []int32 {
+func (m *matcher) keep(perm []int32, from, to int) []int32 {
 	for i := from; i < to; i++ {
 		at := i
 		if m.old.perm != nil {
@@ -344,42 +335,7 @@ func (m *matcher) keep(perm []int32, doc *pieces, from, to int) []int32 {
 		}
 		if j := m.match[at]; j >= 0 {
 			perm = append(perm, j)
-			doc.keep(m.old.rows[at])
 		}
 	}
 	return perm
-}
-
-// A pieces collects the rows of a document. Rows that follow each other in text are one
-// piece, with the separators between them.
-type pieces struct {
-	text   []byte
-	joined bool // text is a document; otherwise nothing is collected
-	run    span // rows of text that are not in list yet
-	list   [][]byte
-}
-
-func (p *pieces) keep(row span) {
-	switch {
-	case p.run.to > 0 && row.from == p.run.to+1:
-		p.run.to = row.to
-	case p.joined:
-		p.end()
-		p.run = row
-	}
-}
-
-func (p *pieces) add(row []byte) {
-	if p.joined {
-		p.end()
-		p.list = append(p.list, row)
-	}
-}
-
-func (p *pieces) end() [][]byte {
-	if p.run.to > 0 {
-		p.list = append(p.list, p.text[p.run.from:p.run.to:p.run.to])
-	}
-	p.run = span{}
-	return p.list
 }

@@ -1,11 +1,10 @@
 package diff
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
-	"slices"
+	"math"
 	"sync"
 )
 
@@ -25,8 +24,7 @@ type Result struct {
 	rows        []span // ordered: the sequence; otherwise in order of arrival
 
 	sorting sync.Once
-	perm    []int32  // canonical index → index in rows; nil: the same
-	pieces  [][]byte // the rows in canonical order, several with the separators between them at once; may be nil
+	perm    []int32 // canonical index → index in rows; nil: the same
 
 	stored   []byte // the document from which the result was read, if any
 	writing  sync.Once
@@ -132,14 +130,12 @@ func (r *Result) Document() []byte {
 		return r.stored
 	}
 	r.writing.Do(func() {
-		b := make([]byte, 0, r.Size())
-		_ = r.write(func(p []byte) error { b = append(b, p...); return nil })
-		r.document = b
+		_ = r.write(math.MaxInt, func(b []byte) error { r.document = b; return nil }) // in one piece
 	})
 	return r.document
 }
 
-// Sizes of the pieces that are written and hashed. Larger ones are not copied.
+// Sizes of the pieces that are written and hashed.
 const (
 	writtenAtOnce = 128 << 10
 	hashedAtOnce  = 4 << 10
@@ -152,61 +148,38 @@ func (r *Result) WriteTo(w io.Writer) (int64, error) {
 		n, err := w.Write(r.stored)
 		return int64(n), err
 	}
-	buf := bufio.NewWriterSize(w, min(writtenAtOnce, r.Size()))
 	n := int64(0)
-	err := r.write(func(p []byte) error {
-		m, err := buf.Write(p)
+	err := r.write(writtenAtOnce, func(b []byte) error {
+		m, err := w.Write(b)
 		n += int64(m)
 		return err
 	})
-	if err == nil {
-		err = buf.Flush()
-	}
-	return n - int64(buf.Buffered()), err
+	return n, err
 }
 
-// canonical yields the rows in canonical order. It may yield several at once, with the
-// separators between them.
-func (r *Result) canonical(yield func([]byte) bool) {
-	r.sort()
-	if r.pieces != nil {
-		slices.Values(r.pieces)(yield)
-		return
-	}
+// write passes the document to emit in pieces of about size bytes, but no row in two. It stops at the first
+// error of emit.
+func (r *Result) write(size int, emit func([]byte) error) error {
+	b := append(make([]byte, 0, min(size, r.Size())), r.head()...)
 	for i := range r.rows {
-		if !yield(r.Row(i)) {
-			return
+		if i > 0 && r.form == Select {
+			b = append(b, ',')
 		}
-	}
-}
-
-// write passes the pieces of the document to emit. It stops at the first error
-// of emit.
-func (r *Result) write(emit func([]byte) error) error {
-	if err := emit(r.head()); err != nil || r.form == Ask {
-		return err
-	}
-	comma, feed, first := []byte{','}, []byte{'\n'}, true
-	for row := range r.canonical {
-		if !r.form.Graph() && !first {
-			if err := emit(comma); err != nil {
-				return err
-			}
-		}
-		first = false
-		if err := emit(row); err != nil {
-			return err
-		}
+		b = append(b, r.Row(i)...)
 		if r.form.Graph() {
-			if err := emit(feed); err != nil {
+			b = append(b, '\n')
+		}
+		if len(b) >= size {
+			if err := emit(b); err != nil {
 				return err
 			}
+			b = b[:0]
 		}
 	}
 	if r.form == Select {
-		return emit([]byte(selectTail))
+		b = append(b, selectTail...)
 	}
-	return nil
+	return emit(b)
 }
 
 // Hash is "sha256:" and the hexadecimal SHA-256 of Document.
@@ -228,9 +201,7 @@ func (r *Result) digest() string {
 	if r.stored != nil {
 		h.Write(r.stored)
 	} else {
-		buf := bufio.NewWriterSize(h, min(hashedAtOnce, r.Size()))
-		_ = r.write(func(p []byte) error { _, err := buf.Write(p); return err }) // a hash returns no error
-		_ = buf.Flush()
+		_ = r.write(hashedAtOnce, func(b []byte) error { _, err := h.Write(b); return err }) // a hash returns no error
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
