@@ -2,8 +2,6 @@ package diff
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/binary"
 	"slices"
 )
 
@@ -15,33 +13,16 @@ func (r *Result) sort() {
 	r.sorting.Do(func() { r.perm = sortedPerm(len(r.rows), r.arrived) })
 }
 
-type keyed struct {
-	key uint64 // the eight bytes after the common prefix of all rows
-	row int32
-}
-
-// sortedPerm returns the order of n rows by their bytes; nil if they are
-// sorted. The rows of a result have a long common prefix (the same variables,
-// often the same namespace), which it skips.
+// sortedPerm returns the order of n rows by their bytes; nil if they are sorted.
 func sortedPerm(n int, row func(int) []byte) []int32 {
 	if n < 2 || isSorted(n, row) {
 		return nil
 	}
-	skip := commonPrefix(n, row)
-	keys := make([]keyed, n)
-	for i := range keys {
-		keys[i] = keyed{prefixKey(row(i)[skip:]), int32(i)}
-	}
-	slices.SortFunc(keys, func(a, b keyed) int {
-		if a.key != b.key {
-			return cmp.Compare(a.key, b.key)
-		}
-		return bytes.Compare(row(int(a.row))[skip:], row(int(b.row))[skip:])
-	})
 	perm := make([]int32, n)
-	for i, k := range keys {
-		perm[i] = k.row
+	for i := range perm {
+		perm[i] = int32(i)
 	}
+	slices.SortFunc(perm, func(a, b int32) int { return bytes.Compare(row(int(a)), row(int(b))) })
 	return perm
 }
 
@@ -52,35 +33,6 @@ func isSorted(n int, row func(int) []byte) bool {
 		}
 	}
 	return true
-}
-
-func commonPrefix(n int, row func(int) []byte) int {
-	first := row(0)
-	k := len(first)
-	for i := 1; i < n && k > 0; i++ {
-		r := row(i)
-		k = min(k, len(r))
-		if bytes.Equal(first[:k], r[:k]) {
-			continue
-		}
-		j := 0
-		for first[j] == r[j] {
-			j++
-		}
-		k = j
-	}
-	return k
-}
-
-// prefixKey orders as the bytes do, except that a short row padded with zeros
-// may equal a longer one: equal keys are compared in full.
-func prefixKey(b []byte) uint64 {
-	if len(b) >= 8 {
-		return binary.BigEndian.Uint64(b)
-	}
-	var t [8]byte
-	copy(t[:], b)
-	return binary.BigEndian.Uint64(t[:])
 }
 
 // sortTies sorts neighbouring rows that agree in all keys by their bytes.
