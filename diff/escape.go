@@ -82,39 +82,6 @@ func unescape(dst, s []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// reescape appends the canonical form of the content s of a JSON string: what
-// unescape and appendEscaped make of it, without the text between.
-func reescape(dst, s []byte) ([]byte, bool) {
-	for {
-		j := bytes.IndexByte(s, '\\')
-		if j < 0 {
-			return append(dst, s...), true
-		}
-		dst = append(dst, s[:j]...)
-		if s = s[j:]; len(s) < 2 {
-			return dst, false
-		}
-		switch c := s[1]; {
-		case c == 'u':
-			r, n := unicodeEscape(s)
-			if n == 0 {
-				return dst, false
-			}
-			var char [utf8.UTFMax]byte
-			dst = appendEscaped(dst, char[:utf8.EncodeRune(char[:], r)])
-			s = s[n:]
-			continue
-		case c == '/':
-			dst = append(dst, c)
-		case bytes.IndexByte([]byte(`"\bfnrt`), c) >= 0:
-			dst = append(dst, s[:2]...)
-		default:
-			return dst, false
-		}
-		s = s[2:]
-	}
-}
-
 // unicodeEscape reads \uXXXX, or the two of a surrogate pair, at the beginning
 // of s; n is 0 if s does not begin with one.
 func unicodeEscape(s []byte) (r rune, n int) {

@@ -58,6 +58,7 @@ type decoder struct {
 	sorted   []int    // met, in head order
 	printer  *printer // nil if the fingerprint is not that of the rows as they arrive
 	met      []int    // bindings of the row being parsed, in the order of the input
+	plain    []byte   // the last value that had escapes, without them
 }
 
 // A binding is a term of the current row, as raw pieces of the body or, where
@@ -413,9 +414,9 @@ func (d *decoder) appendValue(dst, raw []byte, escaped bool) []byte {
 	if !escaped {
 		return append(dst, raw...)
 	}
-	dst, ok := reescape(dst, raw)
-	if !ok {
+	var ok bool
+	if d.plain, ok = unescape(d.plain[:0], raw); !ok {
 		d.fail("bad escape in a string")
 	}
-	return dst
+	return appendEscaped(dst, d.plain)
 }

@@ -441,30 +441,6 @@ func TestKeepLabels(t *testing.T) {
 	}
 }
 
-// Escapes become canonical as if the text were decoded and encoded again.
-func FuzzReescape(f *testing.F) {
-	for _, s := range []string{"", `a\/b\"c\\\\`, `\u00e9\u0022\u005C\u000a\u0001\u007f`, `\ud83d\ude00\ud83d`, `\b\f\n\r\t\x`, `\`,
-		`\u12`, `\b"`} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		b := []byte(s)
-		for i := 0; i < len(b); i += 2 { // the escape
-			if i = scanString(b, i); i < len(b) && b[i] != '\\' {
-				return // not the content of a JSON string
-			}
-		}
-		if !utf8.ValidString(s) {
-			return
-		}
-		got, ok := reescape([]byte("x"), b)
-		value, valid := unescape(nil, b)
-		if ok != valid || ok && string(got) != string(appendEscaped([]byte("x"), value)) {
-			t.Fatalf("%q: %q, %t; want %q, %t", s, got, ok, appendEscaped([]byte("x"), value), valid)
-		}
-	})
-}
-
 // A member that reports an error makes the answer incomplete, wherever it is. Others are ignored, and
 // so are those that report nothing.
 func TestMembersThatReportErrors(t *testing.T) {
