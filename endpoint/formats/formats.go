@@ -117,11 +117,7 @@ func decodeGraph(f Format, body []byte, form diff.Form, o diff.Options) (*diff.R
 		n++
 		return b.Triple(s, p, o)
 	}}
-	read := map[Format]func([]byte, *tripleSink) error{NTriples: readNTriples, Turtle: readTurtle}[f]
-	if read == nil {
-		return nil, 0, fmt.Errorf("%w: graphs do not have this format", diff.ErrMalformed)
-	}
-	if err := read(body, g); err != nil {
+	if err := g.read(f, body); err != nil {
 		return nil, 0, err
 	}
 	if n == 0 {

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"bytes"
 	"encoding/xml"
 	"fmt"
 	"strconv"
@@ -16,7 +17,8 @@ const srxSpace = "http://www.w3.org/2005/sparql-results#"
 // diff.DecodeJSON reads JSON: it must be complete, of the right form, and
 // followed by nothing.
 func decodeXML(body []byte, form diff.Form, o diff.Options) (*diff.Result, error) {
-	x := srx{dec: newXMLDecoder(body, o.Stop), out: diff.NewBuilder(form, o), form: form, widest: o.MaxVars}
+	dec := xml.NewDecoder(&chunkReader{bytes.NewReader(body), o.Stop})
+	x := srx{dec: dec, out: diff.NewBuilder(form, o), form: form, widest: o.MaxVars}
 	if err := x.document(); err != nil {
 		return nil, xmlError(err)
 	}

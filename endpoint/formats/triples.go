@@ -33,16 +33,20 @@ type tripleSink struct {
 // the bytes to which relative IRIs expand, 0 for no limit. An error of add ends the reading and is wrapped.
 func Triples(f Format, body []byte, base string, limit int, add func(s, p, o diff.Term) error) error {
 	g := &tripleSink{expansion: expansion{limit: limit}, add: add}
-	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
-	switch {
-	case f == NTriples:
-		return readNTriples(body, g)
-	case f != Turtle:
-		return fmt.Errorf("%w: graphs do not have this format", diff.ErrMalformed)
-	case scheme(base) != "":
+	if scheme(base) != "" {
 		g.base = baseOf(base)
 	}
-	return readTurtle(body, g)
+	return g.read(f, bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
+}
+
+func (g *tripleSink) read(f Format, body []byte) error {
+	switch f {
+	case NTriples:
+		return readNTriples(body, g)
+	case Turtle:
+		return readTurtle(body, g)
+	}
+	return fmt.Errorf("%w: graphs do not have this format", diff.ErrMalformed)
 }
 
 // fresh returns a blank node without a label. Labels in the document begin with l,
@@ -53,34 +57,3 @@ func (g *tripleSink) fresh() diff.Term {
 }
 
 func rdfTerm(name string) diff.Term { return diff.Term{Kind: diff.IRI, Value: rdfSpace + name} }
-
-// A list is an RDF collection that is being read.
-type list struct {
-	*tripleSink
-	head, last diff.Term
-}
-
-// append adds a node to the list.
-func (l *list) append(node diff.Term) error {
-	cell := l.fresh()
-	if err := l.link(cell); err != nil {
-		return err
-	}
-	return l.add(cell, rdfTerm("first"), node)
-}
-
-// end returns the list.
-func (l *list) end() (diff.Term, error) {
-	err := l.link(rdfTerm("nil"))
-	return l.head, err
-}
-
-// link puts a cell, or the end, after the last cell.
-func (l *list) link(next diff.Term) error {
-	last := l.last
-	if l.last = next; last.Kind == diff.Unbound {
-		l.head = next
-		return nil
-	}
-	return l.add(last, rdfTerm("rest"), next)
-}

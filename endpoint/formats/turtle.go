@@ -255,18 +255,31 @@ func (t *ttl) bracket() (diff.Term, error) {
 
 func (t *ttl) collection() (diff.Term, error) {
 	t.i++
-	l := list{tripleSink: t.tripleSink}
+	var first, last diff.Term
+	link := func(next diff.Term) error { // puts a cell, or the end, after the last cell
+		before := last
+		if last = next; before.Kind == diff.Unbound {
+			first = next
+			return nil
+		}
+		return t.add(before, rdfTerm("rest"), next)
+	}
 	for t.next() != ')' {
 		o, err := t.node()
-		if err == nil {
-			err = l.append(o)
+		if err != nil {
+			return o, err
+		}
+		cell := t.fresh()
+		if err = link(cell); err == nil {
+			err = t.add(cell, rdfTerm("first"), o)
 		}
 		if err != nil {
 			return o, err
 		}
 	}
 	t.i++
-	return l.end()
+	err := link(rdfTerm("nil"))
+	return first, err
 }
 
 func (t *ttl) iri() (string, error) {

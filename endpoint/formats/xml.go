@@ -10,21 +10,13 @@ import (
 	"github.com/freshet/freshet/diff"
 )
 
-// What the readers of both XML formats need.
-
 const xmlSpace = "http://www.w3.org/XML/1998/namespace"
-
-// newXMLDecoder reads a body in memory. stop, unless it is nil, is called every
-// few kilobytes, and its error ends the reading.
-func newXMLDecoder(body []byte, stop func() error) *xml.Decoder {
-	return xml.NewDecoder(&chunkReader{bytes.NewReader(body), stop})
-}
 
 // A chunkReader is deliberately not an io.ByteReader, so that the decoder reads
 // some kilobytes at a time.
 type chunkReader struct {
 	from *bytes.Reader
-	stop func() error
+	stop func() error // called before each read; its error ends the reading; may be nil
 }
 
 func (p *chunkReader) Read(b []byte) (int, error) {
