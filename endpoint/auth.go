@@ -10,60 +10,47 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// An authenticator adds credentials to one client's requests. Secrets in files
-// are read at each use, so that a new secret needs no restart.
-type authenticator interface {
-	// authorize adds the known credentials. Errors wrap errSecret.
-	authorize(*http.Request) error
-	// challenged handles the header of a 401 and reports whether the request
-	// should be authorized and sent again.
-	challenged(http.Header) bool
+// An auth adds credentials to one client's requests. Secrets in files are read at each use, so that a new secret needs no
+// restart.
+type auth struct {
+	registry.Auth
+	challenge digestChallenge
 }
 
-func newAuthenticator(a registry.Auth) (authenticator, error) {
+func newAuth(a registry.Auth) (*auth, error) {
+	if a.Basic != nil && a.Digest != nil || a.Bearer != nil && (a.Basic != nil || a.Digest != nil) {
+		return nil, errors.New("set only one of basic, digest and bearer")
+	}
+	return &auth{Auth: a}, nil
+}
+
+// authorize adds the known credentials. Errors wrap errSecret.
+func (a *auth) authorize(r *http.Request) error {
 	switch {
-	case a.Basic != nil && a.Digest == nil && a.Bearer == nil:
-		return basic{*a.Basic}, nil
-	case a.Digest != nil && a.Basic == nil && a.Bearer == nil:
-		return &digestAuth{user: *a.Digest}, nil
-	case a.Bearer != nil && a.Basic == nil && a.Digest == nil:
-		return bearer{*a.Bearer}, nil
-	case a.Basic == nil && a.Digest == nil && a.Bearer == nil:
-		return noAuth{}, nil
+	case a.Basic != nil:
+		password, err := secret(a.Basic.Password, a.Basic.PasswordFile)
+		if err != nil {
+			return err
+		}
+		r.SetBasicAuth(a.Basic.Username, password)
+	case a.Bearer != nil:
+		token, err := secret(a.Bearer.Token, a.Bearer.TokenFile)
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+	case a.Digest != nil:
+		password, err := secret(a.Digest.Password, a.Digest.PasswordFile)
+		if err != nil {
+			return err
+		}
+		return a.challenge.answer(r, a.Digest.Username, password)
 	}
-	return nil, errors.New("set only one of basic, digest and bearer")
-}
-
-type noAuth struct{}
-
-func (noAuth) authorize(*http.Request) error { return nil }
-func (noAuth) challenged(http.Header) bool   { return false }
-
-type basic struct{ registry.Password }
-
-func (b basic) authorize(r *http.Request) error {
-	secret, err := secret(b.Password.Password, b.PasswordFile)
-	if err != nil {
-		return err
-	}
-	r.SetBasicAuth(b.Username, secret)
 	return nil
 }
 
-func (basic) challenged(http.Header) bool { return false }
-
-type bearer struct{ registry.Bearer }
-
-func (b bearer) authorize(r *http.Request) error {
-	token, err := secret(b.Token, b.TokenFile)
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	return nil
-}
-
-func (bearer) challenged(http.Header) bool { return false }
+// challenged handles the header of a 401 and reports whether the request should be authorized and sent again.
+func (a *auth) challenged(h http.Header) bool { return a.Digest != nil && a.challenge.read(h) }
 
 // secret is the value given directly, else the first line of the file.
 func secret(value, file string) (string, error) {

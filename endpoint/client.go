@@ -76,7 +76,7 @@ type Client struct {
 	http         *http.Client
 	gate         *requestLimiter
 	health       *health
-	auth         authenticator
+	auth         *auth
 	allowed      func() bool
 	resendWithin time.Duration // no request is sent again after this time
 	buffers      sync.Pool     // of *body
@@ -93,7 +93,7 @@ func New(e registry.Endpoint, o Options) (*Client, error) {
 	if err != nil {
 		return bad("url", err)
 	}
-	auth, err := newAuthenticator(e.Auth)
+	auth, err := newAuth(e.Auth)
 	if err != nil {
 		return bad("auth", err)
 	}

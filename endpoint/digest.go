@@ -8,25 +8,18 @@ import (
 	"sync"
 
 	"github.com/icholy/digest"
-
-	"github.com/freshet/freshet/registry"
 )
 
-// digestAuth answers HTTP Digest challenges (RFC 7616). A challenge is used until the
-// server sends a new one, so that only the first request is sent twice.
-type digestAuth struct {
-	user registry.Password
-
+// A digestChallenge is an HTTP Digest challenge (RFC 7616). It is used until the server sends a new one, so that only
+// the first request is sent twice.
+type digestChallenge struct {
 	mu    sync.Mutex
 	known *digest.Challenge // nil: the server has to send one first
 	count int               // uses of it
 }
 
-func (d *digestAuth) authorize(r *http.Request) error {
-	password, err := secret(d.user.Password, d.user.PasswordFile)
-	if err != nil {
-		return err
-	}
+// answer adds the answer to the challenge, if one is known.
+func (d *digestChallenge) answer(r *http.Request, username, password string) error {
 	d.mu.Lock()
 	d.count++
 	k, n := d.known, d.count
@@ -35,7 +28,7 @@ func (d *digestAuth) authorize(r *http.Request) error {
 		return nil
 	}
 	c, err := digest.Digest(k, digest.Options{
-		Method: r.Method, URI: r.URL.RequestURI(), GetBody: r.GetBody, Count: n, Username: d.user.Username, Password: password,
+		Method: r.Method, URI: r.URL.RequestURI(), GetBody: r.GetBody, Count: n, Username: username, Password: password,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSecret, err)
@@ -44,7 +37,8 @@ func (d *digestAuth) authorize(r *http.Request) error {
 	return nil
 }
 
-func (d *digestAuth) challenged(h http.Header) bool {
+// read takes the challenge of the header of a 401 and reports whether it has one that can be answered.
+func (d *digestChallenge) read(h http.Header) bool {
 	k, err := digest.FindChallenge(http.Header{"Www-Authenticate": challenges(h)})
 	if err != nil || k.Nonce == "" {
 		return false
