@@ -85,7 +85,7 @@ func (p *pacedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !registry.PrivateHost(r.URL.Hostname()) {
 		gap = max(gap, CheckGap)
 	}
-	if err := sleep(r.Context(), gap-time.Since(p.last)); err != nil {
+	if err := Sleep(r.Context(), gap-time.Since(p.last)); err != nil {
 		return nil, err
 	}
 	p.sent++

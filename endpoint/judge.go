@@ -274,7 +274,7 @@ func (c *Client) refusal(x *exchange) verdict {
 		return down(say(registry.Timeout, "the endpoint's time ran out"))
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		v := say(registry.Throttled, "the endpoint asks us to wait")
-		v.wait = retryAfter(x.header, c.health.clock())
+		v.wait = RetryAfter(x.header, c.health.clock())
 		return v
 	}
 	if x.status < 500 {
@@ -310,9 +310,9 @@ func virtuosoOutcome(text string) registry.Outcome {
 	return registry.Failed
 }
 
-// retryAfter reads seconds or a date. A date is relative to the answer's own
+// RetryAfter reads seconds or a date of a header, 0 if it says nothing. A date is relative to the answer's own
 // Date, so that a wrong clock on either side does no harm.
-func retryAfter(h http.Header, now time.Time) time.Duration {
+func RetryAfter(h http.Header, now time.Time) time.Duration {
 	s := strings.TrimSpace(h.Get("Retry-After"))
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // on ErrRange n is the nearest value
 		return time.Duration(min(max(n, 1), int64(longestWait/time.Second))) * time.Second

@@ -37,7 +37,7 @@ func (g *requestLimiter) acquire(ctx context.Context) error {
 		if d <= 0 {
 			break
 		}
-		if err := sleep(ctx, d); err != nil {
+		if err := Sleep(ctx, d); err != nil {
 			<-g.places
 			return err
 		}
@@ -62,7 +62,7 @@ func (g *requestLimiter) remaining() time.Duration {
 func (g *requestLimiter) again(ctx context.Context) error {
 	g.end()
 	for d := g.remaining(); d > 0; d = g.remaining() {
-		if err := sleep(ctx, d); err != nil {
+		if err := Sleep(ctx, d); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,8 @@ func (g *requestLimiter) release(sent bool) {
 	<-g.places
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits, or returns the error of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

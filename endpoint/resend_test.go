@@ -85,7 +85,7 @@ func TestOnceOverASlowNetwork(t *testing.T) {
 	tr := c.http.Transport.(*http.Transport)
 	dial := tr.DialContext
 	tr.DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
-		if err := sleep(ctx, c.resendWithin+200*time.Millisecond); err != nil {
+		if err := Sleep(ctx, c.resendWithin+200*time.Millisecond); err != nil {
 			return nil, err
 		}
 		return dial(ctx, network, to)

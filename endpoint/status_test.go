@@ -89,7 +89,7 @@ func TestRetryAfter(t *testing.T) {
 		{"", "", 0},
 	} {
 		h := http.Header{"Retry-After": {c.value}, "Date": {c.date}}
-		if got := retryAfter(h, now); got != c.want {
+		if got := RetryAfter(h, now); got != c.want {
 			t.Errorf("Retry-After %q with Date %q: %v, want %v", c.value, c.date, got, c.want)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/feed"
@@ -250,7 +251,7 @@ func (p *Publication) lastWhole(ctx context.Context) (ChangesetID, error) {
 			return ParseChangeset(strings.ReplaceAll(last.Name, "/", "-"))
 		}
 		waited = last.Name
-		if err := sleep(ctx, wait); err != nil {
+		if err := endpoint.Sleep(ctx, wait); err != nil {
 			return ChangesetID{}, err
 		}
 	}

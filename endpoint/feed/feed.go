@@ -233,26 +233,12 @@ func (c *client) get(ctx context.Context, at string, fields ...string) (*http.Re
 	case http.StatusUnauthorized, http.StatusForbidden:
 		err = fmt.Errorf("%w: check url and contact, or ask the operators of the server for access", err)
 	}
-	after := resp.Header.Get("Retry-After")
-	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable || after != "" {
-		return nil, &feed.Wait{For: retryAfter(after, resp.Header.Get("Date")), Err: err}
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable ||
+		resp.Header.Get("Retry-After") != "" {
+		wait := cmp.Or(endpoint.RetryAfter(resp.Header, time.Now()), time.Minute)
+		return nil, &feed.Wait{For: min(wait, 24*time.Hour), Err: err}
 	}
 	return nil, err
-}
-
-// retryAfter reads the header field of that name: a minute if it says nothing, at most a day.
-func retryAfter(field, date string) time.Duration {
-	wait := time.Minute
-	if n, err := strconv.Atoi(field); err == nil {
-		wait = time.Duration(min(max(n, 0), 24*60*60)) * time.Second
-	} else if at, err := http.ParseTime(field); err == nil {
-		from, err := http.ParseTime(date)
-		if err != nil {
-			from = time.Now()
-		}
-		wait = at.Sub(from)
-	}
-	return min(max(wait, time.Second), 24*time.Hour)
 }
 
 // gone reports whether an error says that a resource does not exist.
@@ -285,7 +271,7 @@ func poll(ctx context.Context, every time.Duration, step func() error) error {
 		if err := step(); err != nil {
 			return err
 		}
-		if err := sleep(ctx, every); err != nil {
+		if err := endpoint.Sleep(ctx, every); err != nil {
 			return err
 		}
 	}
@@ -312,14 +298,4 @@ func triples(f formats.Format, body []byte, base string) (list []sparql.Pattern,
 		return nil
 	})
 	return list, err
-}
-
-// sleep waits, or returns the error of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

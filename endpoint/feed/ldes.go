@@ -20,6 +20,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/endpoint/formats"
 	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/registry/sparql"
@@ -156,7 +157,7 @@ func (l *ldes) Follow(ctx context.Context, cursor string, take func(feed.Batch) 
 		if w.About.Every > 0 && l.Every == 0 {
 			every = min(time.Duration(w.About.Every)*time.Second, cmp.Or(time.Duration(l.Silence)/2, longestEvery*time.Second))
 		}
-		if err := sleep(ctx, every); err != nil {
+		if err := endpoint.Sleep(ctx, every); err != nil {
 			return err
 		}
 	}
@@ -192,7 +193,7 @@ func (w *walk) all(ctx context.Context) error {
 		}
 		for _, at := range todo {
 			if len(seen) > 0 {
-				if err := sleep(ctx, betweenPages); err != nil {
+				if err := endpoint.Sleep(ctx, betweenPages); err != nil {
 					return err
 				}
 			}
@@ -251,7 +252,7 @@ func (w *walk) keeps(ctx context.Context, seen map[string]bool) (bool, error) {
 		return cmp.Or(w.Pages[b].Oldest.Compare(w.Pages[a].Oldest), strings.Compare(a, b))
 	})
 	for _, at := range unseen[:min(len(unseen), mostOlder)] {
-		if err := sleep(ctx, betweenPages); err != nil {
+		if err := endpoint.Sleep(ctx, betweenPages); err != nil {
 			return false, err
 		}
 		if err := w.page(ctx, at); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/freshet/freshet/endpoint"
 	"github.com/freshet/freshet/registry/feed"
 )
 
@@ -143,7 +144,7 @@ func (w *wikimedia) Follow(ctx context.Context, cursor string, take func(feed.Ba
 		if err != nil || !again {
 			return err
 		}
-		if err := sleep(ctx, r.pauseNow()); err != nil {
+		if err := endpoint.Sleep(ctx, r.pauseNow()); err != nil {
 			return err
 		}
 	}

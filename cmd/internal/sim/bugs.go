@@ -178,11 +178,11 @@ var bugs = []bug{
 		{"scheduler/account.go", "if at.After(a.ended) {", "if !BUG && at.After(a.ended) {"},
 	}},
 	{"retry-after", "Retry-After is not read", []edit{
-		{"endpoint/judge.go", "v.wait = retryAfter(x.header, c.health.clock())", "if !BUG { v.wait = retryAfter(x.header, c.health.clock()) }"},
+		{"endpoint/judge.go", "v.wait = RetryAfter(x.header, c.health.clock())", "if !BUG { v.wait = RetryAfter(x.header, c.health.clock()) }"},
 	}},
 	{"retry-after-short", "half of Retry-After is waited", []edit{
-		{"endpoint/judge.go", "v.wait = retryAfter(x.header, c.health.clock())",
-			"v.wait = retryAfter(x.header, c.health.clock())\n\t\tif BUG { v.wait /= 2 }"},
+		{"endpoint/judge.go", "v.wait = RetryAfter(x.header, c.health.clock())",
+			"v.wait = RetryAfter(x.header, c.health.clock())\n\t\tif BUG { v.wait /= 2 }"},
 	}},
 	{"partial", "an answer that says that it is capped is taken for complete", []edit{
 		{"endpoint/judge.go", "k.told = int(said)", "if BUG { return k }\n\t\tk.told = int(said)"},
