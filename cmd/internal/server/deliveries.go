@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,12 +83,12 @@ func newDeliveries(s *Server, c web.Config) (*deliveries, error) {
 		engine.CountKind(registry.People, k.Name)
 	}
 	manager := &people.Manager{Engine: engine, Guard: guard, Target: told, Resolve: s.Registry.Resolve,
-		MostEach: unlimited(s.conf.Limits.TokenWebhooks)}
+		MostEach: cmp.Or(s.conf.Limits.TokenWebhooks, math.MaxInt)}
 	return &deliveries{
 		engine: engine, store: s.Store.Subscriptions, live: s.live, peers: s.peers, websub: sub,
 		hub: websub.NewHandler(sub, engine, guard, s.gate, websub.Caps{}, s.log),
 		hooks: &webhook.Manager{Engine: engine, Guard: guard, Target: hooks, Resolve: s.Registry.Resolve,
-			MostEach: unlimited(s.conf.Limits.TokenWebhooks)},
+			MostEach: cmp.Or(s.conf.Limits.TokenWebhooks, math.MaxInt)},
 		people: manager, desk: people.NewDesk(manager, s.conf.Mail.Visitors),
 	}, nil
 }
@@ -119,10 +120,11 @@ func newAlerts(s *Server, labels *watch.Labels) (*alert.Engine, error) {
 		rules, lease = fencedRules{s.Store.Rules, s.member}, s.member.alerts
 	}
 	return alert.New(alert.Options{
-		Most: unlimited(s.conf.Limits.Rules), MostEach: unlimited(s.conf.Limits.TokenRules), Bytes: unlimited(int(s.conf.Limits.TokenBytes)),
-		Rows: unlimited(s.conf.Limits.RuleRows), Receivers: unlimited(s.conf.Limits.RuleReceivers),
-		Addresses: unlimited(s.conf.Limits.TokenReceivers),
-		Lease:     lease, Now: s.clock.Now, Machine: s.clock.Machine,
+		// 0 is no limit.
+		Most: cmp.Or(s.conf.Limits.Rules, math.MaxInt), MostEach: cmp.Or(s.conf.Limits.TokenRules, math.MaxInt),
+		Bytes: cmp.Or(int(s.conf.Limits.TokenBytes), math.MaxInt), Rows: cmp.Or(s.conf.Limits.RuleRows, math.MaxInt),
+		Receivers: cmp.Or(s.conf.Limits.RuleReceivers, math.MaxInt), Addresses: cmp.Or(s.conf.Limits.TokenReceivers, math.MaxInt),
+		Lease: lease, Now: s.clock.Now, Machine: s.clock.Machine,
 		Mail: *mail, PushKey: s.pushKey, Names: labels.Known,
 		Store: rules, Queue: s.Store.Subscriptions, Log: s.Store.History, Past: s.Store.History, Waker: s.Waker, Guard: guard,
 		Query:   s.Store.Queries.Query,
@@ -130,14 +132,6 @@ func newAlerts(s *Server, labels *watch.Labels) (*alert.Engine, error) {
 		Halted:  web.Halts{Registry: s.Registry, Daemon: s.loops}.Why,
 		Resolve: s.Registry.Resolve, Caller: s.gate.Named, PublicURL: strings.TrimSuffix(s.conf.PublicURL, "/"), Logger: s.log,
 	})
-}
-
-// unlimited returns a setting that is 0 without a limit as the largest number.
-func unlimited(n int) int {
-	if n == 0 {
-		return math.MaxInt
-	}
-	return n
 }
 
 // reader reads topics for deliveries as GET does.

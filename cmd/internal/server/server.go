@@ -6,6 +6,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -242,7 +243,7 @@ func (s *Server) serveHTTP() error {
 		Captures: s.Store.Rounds, ResolveProfile: s.Registry.ResolveProfile,
 		PublicURL: s.conf.PublicURL, Origins: s.conf.Origins, Logger: s.log,
 		Limits: notify.Limits{Connections: s.conf.Limits.Connections, OneAddress: s.conf.Limits.AddressConnections,
-			Change: unlessZero(s.conf.Limits.Change)},
+			Change: cmp.Or(int64(s.conf.Limits.Change), -1)}, // 0 is no limit
 	})
 	s.gate.Changed = s.live.Recheck
 	sockets := live.New(s.live)
@@ -258,7 +259,7 @@ func (s *Server) serveHTTP() error {
 			SEPA: &sepa.Server{Status: web.Status, Hub: s.live, Live: sockets, Registrar: s.Registry, Gate: s.gate, Logger: s.log}},
 		Documents: documents{s.live.Documents()},
 		Site:      s.site(),
-		Limits:    web.Limits{Body: registry.Size(orMost(s.conf.Limits.Body))},
+		Limits:    web.Limits{Body: cmp.Or(s.conf.Limits.Body, math.MaxInt64)}, // 0 is no limit
 		Health:    health{s}, Metrics: s.metrics, Logger: s.log, Now: s.clock.Now,
 	}
 	if s.member != nil {
@@ -380,22 +381,6 @@ func (s *Server) due(endpoint, query string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	return due[0], nil
-}
-
-// unlessZero writes a limit of 0 as the live server's "no limit".
-func unlessZero(limit registry.Size) int64 {
-	if limit == 0 {
-		return -1
-	}
-	return int64(limit)
-}
-
-// orMost writes a limit of 0 as the API's "no limit".
-func orMost(limit registry.Size) int64 {
-	if limit == 0 {
-		return math.MaxInt64
-	}
-	return int64(limit)
 }
 
 // The phases of a server.
