@@ -5,6 +5,7 @@ package main
 import (
 	"archive/tar"
 	"archive/zip"
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
@@ -49,6 +50,15 @@ func (r *release) level() int {
 		return gzip.BestSpeed
 	}
 	return gzip.DefaultCompression
+}
+
+// gzipped packs a file without its name and its time. Writing to memory cannot fail.
+func gzipped(b []byte, level int) []byte {
+	var packed bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&packed, level)
+	_, _ = z.Write(b)
+	_ = z.Close()
+	return packed.Bytes()
 }
 
 func (r *release) tar(w io.Writer, base string, files []file) error {

@@ -3,7 +3,6 @@ package main
 // This file makes Debian packages with dpkg-deb.
 
 import (
-	"bytes"
 	"cmp"
 	"compress/gzip"
 	"crypto/md5"
@@ -225,13 +224,6 @@ func compress(root, path string) error {
 	if err != nil {
 		return err
 	}
-	var packed bytes.Buffer
-	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
-	if _, err := z.Write(b); err != nil {
-		return err
-	}
-	return errors.Join(z.Close(), os.WriteFile(path+".gz", packed.Bytes(), 0o644), os.Chmod(path+".gz", 0o644), os.Remove(path))
+	packed := gzipped(b, gzip.BestCompression)
+	return errors.Join(os.WriteFile(path+".gz", packed, 0o644), os.Chmod(path+".gz", 0o644), os.Remove(path))
 }

@@ -7,7 +7,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/json"
 	"encoding/pem"
@@ -64,16 +63,7 @@ func (r *release) image(arch string) error {
 	if err != nil {
 		return err
 	}
-	var packed bytes.Buffer
-	z, err := gzip.NewWriterLevel(&packed, r.level())
-	if err != nil {
-		return err
-	}
-	_, err = z.Write(plain)
-	if err := cmp.Or(err, z.Close()); err != nil {
-		return err
-	}
-	layer := blobOf(imageLayer, packed.Bytes())
+	layer := blobOf(imageLayer, gzipped(plain, r.level()))
 	config, err := blobOfJSON(imageConfig, map[string]any{
 		"created": r.time.Format(time.RFC3339), "architecture": arch, "os": "linux",
 		"config": map[string]any{

@@ -90,7 +90,7 @@ func (r *release) rpm(pkg debPackage, arch, program string) error {
 	add := func(f rpmpack.RPMFile, from string) {
 		b, wrong := os.ReadFile(from)
 		if strings.HasPrefix(f.Name, "/usr/share/man/") {
-			f.Name, b = f.Name+".gz", gzipped(b)
+			f.Name, b = f.Name+".gz", gzipped(b, gzip.DefaultCompression)
 		}
 		f.Body, err = b, errors.Join(err, wrong)
 		f.Owner, f.Group, f.MTime = cmp.Or(f.Owner, "root"), cmp.Or(f.Group, "root"), uint32(r.time.Unix())
@@ -129,13 +129,4 @@ func (r *release) rpm(pkg debPackage, arch, program string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(r.out, fmt.Sprintf("%s-%s-1.%s.rpm", pkg.name, meta.Version, meta.Arch)), b.Bytes(), 0o644)
-}
-
-// gzipped packs a file without its name and its time.
-func gzipped(b []byte) []byte {
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	z.Write(b)
-	z.Close()
-	return packed.Bytes()
 }
