@@ -90,6 +90,12 @@ func PrivateHost(host string) bool {
 	return false
 }
 
+// Loopback reports whether only this machine can reach a host.
+func Loopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
+}
+
 // A Blackout is a recurring time in which no slot starts: a cron spec and a
 // length.
 type Blackout struct {
@@ -263,12 +269,13 @@ var endpointName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // CheckEndpointName returns a *Problem about a field if a text cannot be the name of an endpoint.
 func CheckEndpointName(pointer, name string) error {
 	if !endpointName.MatchString(name) {
-		return WrongField(KindBadSetting, pointer, "%s", endpointNames)
+		return WrongField(KindBadSetting, pointer, "%s", EndpointNames)
 	}
 	return nil
 }
 
-const endpointNames = "a name begins with a letter or digit and holds letters, digits, dot, underscore and hyphen, 64 at most"
+// EndpointNames says what the name of an endpoint, or of a feed, looks like.
+const EndpointNames = "a name begins with a letter or digit and holds letters, digits, dot, underscore and hyphen, 64 at most"
 
 // CheckEndpoint returns a *Problem if an endpoint's settings are invalid.
 // schedule checks what this package does not know, such as slot, budget, policy
@@ -280,7 +287,7 @@ func CheckEndpoint(e Endpoint, schedule func(Endpoint) error) error {
 	u, err := url.Parse(e.URL)
 	switch {
 	case !endpointName.MatchString(e.Name):
-		return bad("name", endpointNames)
+		return bad("name", EndpointNames)
 	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
 		return bad("url", "the URL must be absolute, with http or https")
 	case u.Fragment != "" || strings.Contains(e.URL, "#"):

@@ -3,9 +3,7 @@ package feed
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,16 +14,14 @@ import (
 // Kinds lists the kinds of feeds.
 func Kinds() []Kind { return []Kind{Wikimedia, LDES, RDFPatch, Changesets, Deltas} }
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
 // Check returns an error if a feed cannot be read as it is defined. contact is the server's, for a definition
 // that has none. The error is a *registry.SettingError.
 func (d Definition) Check(contact string, now time.Time) error {
 	bad := func(setting, format string, a ...any) error {
 		return &registry.SettingError{Setting: setting, Err: fmt.Errorf(format, a...)}
 	}
-	if !nameForm.MatchString(d.Name) {
-		return bad("name", "a name begins with a letter or digit and holds letters, digits, dot, underscore and hyphen, 64 at most")
+	if registry.CheckEndpointName("/name", d.Name) != nil {
+		return bad("name", registry.EndpointNames)
 	}
 	if !slices.Contains(Kinds(), d.Kind) {
 		return bad("kind", "%q is not known; use %s", d.Kind, kinds())
@@ -39,7 +35,7 @@ func (d Definition) Check(contact string, now time.Time) error {
 		return bad("url", "%q is not an absolute http or https URL, which a feed of the kind %s needs", d.URL, d.Kind)
 	case u.User != nil:
 		return bad("url", "the URL must have no credentials")
-	case d.Contact == "" && contact == "" && (d.Kind == Wikimedia || !registry.PrivateHost(u.Hostname())) && !loopback(u.Hostname()):
+	case d.Contact == "" && contact == "" && (d.Kind == Wikimedia || !registry.PrivateHost(u.Hostname())) && !registry.Loopback(u.Hostname()):
 		return bad("contact", "the operators of %s must be able to reach you: give a mailto: or web address, here or as the "+
 			"server's contact", u.Hostname())
 	}
@@ -83,11 +79,6 @@ func kinds() string {
 		list = append(list, string(k))
 	}
 	return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
-}
-
-func loopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
 // Known returns the feed with this name. The error lists those that there are.

@@ -392,21 +392,15 @@ func (c *Config) Safe() error {
 		return nil
 	}
 	const remedy = "Configure tokens ('freshet token add --local ops --role admin' makes one), "
-	if host, _, _ := net.SplitHostPort(c.Listen); !loopback(host) {
+	if host, _, _ := net.SplitHostPort(c.Listen); !registry.Loopback(host) {
 		return cli.UsageErrorf("listening on %s without tokens would let anyone on the network in.\n"+
 			remedy+"listen on 127.0.0.1, or pass --insecure.", c.Listen)
 	}
-	if u, err := url.Parse(c.PublicURL); err == nil && !loopback(u.Hostname()) {
+	if u, err := url.Parse(c.PublicURL); err == nil && !registry.Loopback(u.Hostname()) {
 		return cli.UsageErrorf("public_url %s without tokens would let in anyone who comes through a proxy.\n"+
 			remedy+"take public_url away, or pass --insecure.", c.PublicURL)
 	}
 	return nil
-}
-
-// loopback reports whether only this machine can reach a host.
-func loopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
 }
 
 func (l Log) level() (slog.Level, error) {
