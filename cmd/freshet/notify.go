@@ -4,11 +4,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 
-	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/web/api"
 )
 
@@ -59,19 +57,12 @@ func withReceivers[T any](print func(*remote, T) error, id func(T) string) print
 		body, _ := r.body.(map[string]any)
 		to, _ := body["notify"].([]string)
 		delete(body, "notify")
-		var raw json.RawMessage
-		if err := a.do(ctx, r.method, r.path, r.body, &raw); err != nil {
-			return err
-		}
 		var v T
-		if err := json.Unmarshal(raw, &v); err != nil {
-			return err
+		_, err := a.answer(ctx, r, &v)
+		if err == nil && !a.asJSON {
+			err = print(a, v)
 		}
-		show := func() error { return print(a, v) }
-		if a.asJSON {
-			show = func() error { return cli.PrintJSON(a.w.Stdout, raw) }
-		}
-		if err := show(); err != nil {
+		if err != nil {
 			return err
 		}
 		for _, address := range to {

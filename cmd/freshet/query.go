@@ -201,7 +201,7 @@ func printExplanation(a *remote, raw json.RawMessage) error {
 // returns an error if that was not complete.
 func validateQuery(ctx context.Context, a *remote, r sending) error {
 	var v api.Analysis
-	raw, err := a.validated(ctx, r, &v)
+	raw, err := a.answer(ctx, r, &v)
 	if err != nil || a.asJSON {
 		return errors.Join(err, a.printRun(v.Run, ""))
 	}
@@ -214,8 +214,8 @@ func validateQuery(ctx context.Context, a *remote, r sending) error {
 	return a.printRun(v.Run, fmt.Sprintf("trial run: complete in %.3g s, ", valueOf(v.Run).Elapsed))
 }
 
-// validated reads the answer to a request that registers nothing, and prints it with --json.
-func (a *remote) validated(ctx context.Context, r sending, v any) (raw json.RawMessage, err error) {
+// answer reads the answer to a request, and prints it with --json.
+func (a *remote) answer(ctx context.Context, r sending, v any) (raw json.RawMessage, err error) {
 	if err = a.do(ctx, r.method, r.path, r.body, &raw); err == nil {
 		err = json.Unmarshal(raw, v)
 	}

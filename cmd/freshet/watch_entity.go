@@ -126,7 +126,7 @@ func printWatch(a *remote, v api.Watch) error {
 // previewWatch shows what a watch would cover, and its first rows.
 func (a *remote) previewWatch(ctx context.Context, body any) error {
 	var v api.WatchPreview
-	_, err := a.validated(ctx, sending{method: http.MethodPost, path: "/v1/watches/validate?run=1", body: body}, &v)
+	_, err := a.answer(ctx, sending{method: http.MethodPost, path: "/v1/watches/validate?run=1", body: body}, &v)
 	if err == nil && !a.asJSON {
 		fmt.Fprintf(a.w.Stdout, "would watch %s\nat %s: %s\n", show.Escape(v.Describes), v.Analysis.Endpoint, v.Query)
 	}
