@@ -53,7 +53,12 @@ type clauses struct {
 	plain         []Token // the projected variables, without expressions, and *
 	grouped       bool    // it has GROUP BY
 	keys          []string
-	unnamed       int // projected expressions without a name
+	open          bool // GROUP BY has other conditions than variables and named expressions
+	unnamed       int  // projected expressions without a name
+}
+
+func (t *Tree) analyser(text string) *analyser {
+	return &analyser{treeReader: &treeReader{Tree: t, closes: closings(t.Tokens)}, text: text}
 }
 
 func (x *analyser) errorAt(t Token, format string, args ...any) error {
@@ -162,8 +167,10 @@ func (x *analyser) clauses(q *Select) (c clauses, err error) {
 			for i, t := range x.directly(clause.Span) {
 				if v, ok := x.key(i); ok {
 					c.keys = append(c.keys, v)
-				} else if t.is("(") {
-					c.keys = append(c.keys, x.named(i)...)
+				} else if names := x.named(i); len(names) > 0 {
+					c.keys = append(c.keys, names...)
+				} else if t.keyword() != "BY" && !t.is(",") {
+					c.open = true
 				}
 			}
 		case "ORDER":

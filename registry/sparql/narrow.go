@@ -39,7 +39,7 @@ func Narrowed(text string) []Narrow {
 	if t.Err != nil || t.Pragmas || !slices.ContainsFunc(t.Tokens[:1], func(x Token) bool { return x.Text == "SELECT" }) {
 		return nil
 	}
-	columns, star := t.columns()
+	columns, star := t.columns(text)
 	if columns == nil && !star || t.Query.Where.Select != nil || len(t.Query.Exists) > 0 ||
 		slices.ContainsFunc(t.Query.Clauses, func(c Clause) bool { return c.Word != "ORDER" }) {
 		return nil
@@ -66,9 +66,9 @@ func Narrowed(text string) []Narrow {
 }
 
 // columns returns the variables that a SELECT shows, nil if it computes some.
-func (t *Tree) columns() (list []string, star bool) {
+func (t *Tree) columns(text string) (list []string, star bool) {
 	var c clauses
-	(&analyser{treeReader: &treeReader{Tree: t, closes: closings(t.Tokens)}}).projection(&c, t.Query)
+	t.analyser(text).projection(&c, t.Query)
 	if c.unnamed != 0 || len(c.vars) > len(c.plain) {
 		return nil, false
 	}

@@ -1,7 +1,6 @@
 package sparql
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -80,7 +79,7 @@ func Unprovable(text string, ordered bool) string {
 		}
 	}
 	t := Parse(text)
-	if t.tied(t.Query, ordered) || t.tiedInside(t.Query) {
+	if x := t.analyser(text); x.tied(t.Query, ordered) || x.tiedInside() {
 		return "the order of rows that ORDER BY leaves equal is up to the endpoint: order by each variable that is selected, too"
 	}
 	for i, x := range t.Tokens {
@@ -162,115 +161,48 @@ func (t *Tree) calls(s Span, groups []*Group) string {
 
 // tied reports whether rows of a query, or of a sub-select, that its ORDER BY leaves equal can be different, and their
 // order matters: LIMIT or OFFSET keeps some of them, or the sequence is part of the result.
-func (t *Tree) tied(q *Select, sequence bool) bool {
-	var keys, groups map[string]bool
-	limited := false
-	for _, c := range q.Clauses {
-		switch c.Word {
-		case "LIMIT", "OFFSET":
-			limited = true
-		case "ORDER":
-			keys = t.keys(c.Span)
-		case "GROUP":
-			groups = t.keys(c.Span)
-		}
-	}
-	if keys == nil || !limited && !sequence {
+func (x *analyser) tied(q *Select, sequence bool) bool {
+	c, err := x.clauses(q)
+	switch {
+	case err != nil:
+		return true
+	case !c.ordered || !sequence && c.limit < 0 && c.offset < 0:
 		return false
 	}
-	within := func(names map[string]bool) bool {
-		for name := range names {
-			if !keys[name] {
-				return false
-			}
-		}
-		return len(names) > 0
-	}
-	return !within(groups) && !within(t.selected(q))
-}
-
-// tiedInside is tied for the sub-selects of a query, whose sequences of rows do not matter.
-func (t *Tree) tiedInside(q *Select) bool {
-	var inside func(g *Group) bool
-	inside = func(g *Group) bool {
-		if g == nil {
-			return false
-		}
-		if g.Select != nil && (t.tied(g.Select, false) || t.tiedInside(g.Select)) {
-			return true
-		}
-		return slices.ContainsFunc(g.Elements, func(e Element) bool { return slices.ContainsFunc(e.Groups, inside) })
-	}
-	return inside(q.Where) || slices.ContainsFunc(q.Exists, inside)
-}
-
-// keys returns the variables that are conditions of GROUP BY or ORDER BY by themselves, besides other conditions, of
-// which those of GROUP BY are named by their text.
-func (t *Tree) keys(s Span) map[string]bool {
 	keys := map[string]bool{}
-	for i := s.From; i < s.To; i++ {
-		x := t.Tokens[i]
-		switch {
-		case x.Kind == Variable:
-			keys[variable(x.Text)] = true
-		case x.is("("):
-			from := i
-			for depth := 0; i < s.To; i++ {
-				if t.Tokens[i].is("(") {
-					depth++
-				} else if t.Tokens[i].is(")") {
-					if depth--; depth == 0 {
-						break
-					}
-				}
-			}
-			switch inner := t.Tokens[from+1 : min(i, s.To)]; {
-			case len(inner) == 1 && inner[0].Kind == Variable && !t.called(from):
-				keys[variable(inner[0].Text)] = true
-			case len(inner) > 2 && inner[len(inner)-2].keyword() == "AS":
-				keys[variable(inner[len(inner)-1].Text)] = true
-			default:
-				keys[x.Text+fmt.Sprint(from)] = true
-			}
-		}
+	for _, v := range c.orderKeys {
+		keys[v] = true
 	}
-	return keys
+	decide := func(names []string) bool {
+		return len(names) > 0 && !slices.ContainsFunc(names, func(v string) bool { return !keys[v] })
+	}
+	return (c.open || !decide(c.keys)) && !decide(x.shown(q, &c))
 }
 
-// called reports whether a bracket belongs to a call: neither to a condition in brackets nor to ASC or DESC.
-func (t *Tree) called(bracket int) bool {
-	x := t.Tokens[bracket-1]
-	return (x.Kind == Word || x.Kind == IRI || x.Kind == Name) && !slices.Contains([]string{"BY", "ASC", "DESC"}, x.keyword())
+// tiedInside is tied for the sub-selects of the query, whose sequences of rows do not matter.
+func (x *analyser) tiedInside() bool {
+	all := allSelects(nil, x.Query)
+	return slices.ContainsFunc(all[:len(all)-1], func(q *Select) bool { return x.tied(q, false) })
 }
 
-// selected returns the variables of the rows of a query.
-func (t *Tree) selected(q *Select) map[string]bool {
-	names := map[string]bool{}
-	note := func(g *Group) {
-		if g != nil {
-			t.note(g.Span, names)
-		}
-	}
+// shown returns the variables on which the rows of a query depend, none if they have columns without a name.
+func (x *analyser) shown(q *Select, c *clauses) (list []string) {
+	var of *Group
 	switch {
 	case q.Template != nil:
-		note(q.Template)
-		return names
-	case t.Tokens[q.Form].Text == "CONSTRUCT":
-		note(q.Where)
-		return names
+		of = q.Template
+	case c.star || x.form(q) == "CONSTRUCT":
+		of = q.Where
 	}
-	depth := 0
-	for i := q.Head.From; i < q.Head.To; i++ {
-		switch x := t.Tokens[i]; {
-		case x.is("("):
-			depth++
-		case x.is(")"):
-			depth--
-		case x.is("*") && depth == 0:
-			note(q.Where)
-		case x.Kind == Variable && (depth == 0 || depth == 1 && t.Tokens[i-1].keyword() == "AS"):
-			names[variable(x.Text)] = true
-		}
+	if c.unnamed > 0 {
+		return nil
 	}
-	return names
+	names := map[string]bool{}
+	if of != nil {
+		x.Tree.note(of.Span, names)
+	}
+	for name := range names {
+		list = append(list, name[1:])
+	}
+	return append(list, c.vars...)
 }
