@@ -175,12 +175,17 @@ func (x *analyser) clauses(q *Select) (c clauses, err error) {
 			}
 		case "ORDER":
 			c.ordered, c.orderPos = true, word.Pos
+			operator := false // of an expression without brackets, which dialects have
 			for i, t := range x.directly(clause.Span) {
 				if v, ok := x.key(i); ok {
 					c.orderKeys = append(c.orderKeys, v)
 				} else if w := t.keyword(); w != "BY" && w != "ASC" && w != "DESC" && !t.is(",") {
 					c.plainOrder = false
+					operator = operator || w == "IN" || t.Kind == Punct && !t.is("(") && !t.is("{")
 				}
+			}
+			if operator { // the variables beside it are no conditions
+				c.orderKeys = nil
 			}
 		case "LIMIT", "OFFSET":
 			n := &c.limit

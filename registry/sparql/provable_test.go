@@ -39,6 +39,7 @@ func TestUnprovable(t *testing.T) {
 		`SELECT ?s (COUNT(*) AS ?n) { ?s x:p ?o } GROUP BY ?s ORDER BY DESC(?n) LIMIT 3`:           "ORDER BY leaves equal",
 		`SELECT ?s { { SELECT ?s ?o { ?s x:p ?o } ORDER BY ?o LIMIT 3 } ?s x:q ?z }`:               "ORDER BY leaves equal",
 		`SELECT ?s { ?s x:p ?o } ORDER BY EXISTS { ?s x:q ?o } LIMIT 3`:                            "ORDER BY leaves equal",
+		`SELECT ?s ?o { ?s x:p ?o } ORDER BY ?s + ?o LIMIT 3`:                                      "ORDER BY leaves equal",
 		`SELECT (MAX(?o) AS ?m) { ?s x:p ?o } GROUP BY ?s STRLEN(?o) ORDER BY ?s LIMIT 3`:          "ORDER BY leaves equal",
 		`SELECT (MAX(?o) AS ?m) { ?s x:p ?o } GROUP BY ?s (STRLEN(?o)) ORDER BY ?s LIMIT 3`:        "ORDER BY leaves equal",
 		`SELECT (MAX(?o) AS ?m) { ?s x:p ?o } GROUP BY ?s EXISTS { ?o x:q 1 } ORDER BY ?s LIMIT 3`: "ORDER BY leaves equal",
