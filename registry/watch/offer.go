@@ -140,7 +140,7 @@ func say(row []diff.Term, columns []int) string {
 		if row[i].Kind == diff.IRI {
 			text = Namer(Plain).name(text)
 		}
-		list = append(list, short(strings.ReplaceAll(text, "?", ""), mostSide))
+		list = append(list, Line(strings.ReplaceAll(text, "?", ""), mostSide))
 	}
 	return strings.Join(list, ", ")
 }

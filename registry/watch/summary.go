@@ -50,7 +50,7 @@ func (n Namer) term(t diff.Term) string {
 // step writes that one term took the place of another. Of long texts it shows where they begin to differ.
 func (n Namer) step(old, now diff.Term) string {
 	if old.Kind != diff.Literal || now.Kind != diff.Literal || len(old.Value) <= mostSide && len(now.Value) <= mostSide {
-		return short(n.term(old), mostSide) + " → " + short(n.term(now), mostSide)
+		return Line(n.term(old), mostSide) + " → " + Line(n.term(now), mostSide)
 	}
 	same := 0
 	for same < min(len(old.Value), len(now.Value)) && old.Value[same] == now.Value[same] {
@@ -63,17 +63,14 @@ func (n Namer) step(old, now diff.Term) string {
 	if same > 0 {
 		old.Value, now.Value = "…"+old.Value[same:], "…"+now.Value[same:]
 	}
-	return short(n.term(old), mostSide) + " → " + short(n.term(now), mostSide)
+	return Line(n.term(old), mostSide) + " → " + Line(n.term(now), mostSide)
 }
 
-func shortText(s string) string { return short(s, mostText) }
+func shortText(s string) string { return Line(s, mostText) }
 
-// Line returns at most so many characters of a text for people, in one line and without control characters.
-func Line(s string, most int) string { return short(s, most) }
-
-// short returns at most so many characters of a text, in one line. What would not be seen, or would
+// Line returns at most so many characters of a text for people, in one line. What would not be seen, or would
 // change how the rest is seen, such as an escape or a change of direction, is left out.
-func short(s string, most int) string {
+func Line(s string, most int) string {
 	var b strings.Builder
 	count, blank := 0, false
 	for _, c := range s {
@@ -116,7 +113,7 @@ func (w Watch) Describe(n Namer) string {
 		if title := TitleOf(w.Text); title != "" {
 			return "“" + title + "”"
 		}
-		return "the query " + short(w.Text, mostSide)
+		return "the query " + Line(w.Text, mostSide)
 	case Instances:
 		return "the instances of " + entity
 	case Members:

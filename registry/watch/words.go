@@ -28,10 +28,10 @@ func (w Words) By(edits []registry.DataEdit) Words {
 		if i == 0 {
 			sep = "possibly by "
 		}
-		e.Text = short(e.Text, mostLine-1)
+		e.Text = Line(e.Text, mostLine-1)
 		w.Cause, w.Edits = w.Cause+sep+e.Text, append(w.Edits, e)
 	}
-	w.Cause = short(w.Cause, mostLine-1)
+	w.Cause = Line(w.Cause, mostLine-1)
 	return w
 }
 
@@ -113,7 +113,7 @@ func InWords(d *diff.Delta, w *Watch, n Namer) Words {
 		out.lines(d, n)
 	}
 	for i, line := range out.Lines {
-		out.Lines[i] = short(line, mostLine-1)
+		out.Lines[i] = Line(line, mostLine-1)
 	}
 	return out
 }
@@ -236,7 +236,7 @@ func (n Namer) cell(vars []string, i int, t diff.Term) string {
 	if !code || i >= len(vars) || len(vars[i]) < 2 || strings.HasPrefix(strings.ToLower(text), strings.ToLower(vars[i])) {
 		return text
 	}
-	return short(vars[i], mostSide) + " " + text
+	return Line(vars[i], mostSide) + " " + text
 }
 
 // edit writes what two rows have in common, and then what differs.
@@ -251,7 +251,7 @@ func (n Namer) edit(vars []string, old, row []diff.Term) string {
 		}
 		name := ""
 		if i < len(vars) {
-			name = short(vars[i], mostSide) + " "
+			name = Line(vars[i], mostSide) + " "
 		}
 		differ = append(differ, name+n.step(old[i], row[i]))
 	}
@@ -262,7 +262,7 @@ func (n Namer) edit(vars []string, old, row []diff.Term) string {
 		return strings.Join(differ, ", ")
 	}
 	// What differs must be seen although the line is cut.
-	return short(strings.Join(same, ", "), mostLine/3) + ": " + strings.Join(differ, ", ")
+	return Line(strings.Join(same, ", "), mostLine/3) + ": " + strings.Join(differ, ", ")
 }
 
 // Plain knows no label.
