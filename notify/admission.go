@@ -75,7 +75,6 @@ func (p *Place) Another() (leave func(), refused string) {
 	return p.forget, ""
 }
 
-// forget takes back one from the connections of the address.
 func (p *Place) forget() {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()

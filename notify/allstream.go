@@ -9,31 +9,9 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// All answers a request with server-sent events: the changes of all queries that
-// allow admits.
-//
-//	event: change   id: epoch:offset   a change of any query; prev and seq are
-//	                                   the query's
-//	event: alive    id: epoch:offset   {"query","epoch","seq"}: the waiting changes
-//	                                   of the query cancelled out, or the filter
-//	                                   selects none of them
-//	event: gap      id: epoch:offset   {"reason","query"?}: changes of the query, or
-//	                                   of any query without it, cannot be shown;
-//	                                   the stream continues after them
-//	event: complete                    {"reason":"dropped"}
-//
-// Without Last-Event-ID and after, the stream begins with the next change. A request
-// may set a filter and a rate (see cursor.ParseParams), which apply to each query
-// separately. Withheld changes of a query stay in the log. They are sent as one exact
-// net change whose prev is the last position of the query that the reader received.
-// The id then lists, after the offset, each query with withheld changes and the
-// position from which they are withheld: epoch:offset~query:seq~… A reader that
-// resumes with it misses nothing and receives nothing twice. A filter of rows (vars,
-// where) skips queries that it cannot be applied to.
-//
-// Changes of at most cursor.MaxWithheld queries are withheld at a time. Beyond that,
-// the query that has waited longest is sent regardless of its filter, and the changes
-// of one rate period are sent in several rounds.
+// All answers a request with server-sent events: the changes of all queries that allow admits. It is the channel
+// allChanges of web/docs/asyncapi.yaml. Withheld changes stay in the log, and the id of an event lists the queries that
+// have some, so a reader that resumes with it misses nothing and receives nothing twice.
 func (s *Server) All(w http.ResponseWriter, r *http.Request, caller string, allow func(*registry.Change) bool) {
 	filter, rate, err := cursor.ParseParams(r.URL.Query())
 	if err != nil {
@@ -137,7 +115,6 @@ func (t *allStream) change(ev *cursor.Event) error {
 	return nil
 }
 
-// write writes a small event.
 func (t *allStream) write(kind string, fields ...field) error {
 	t.id = t.cursor.EventID()
 	return t.e.event(kind, t.id, frameless(fields...))

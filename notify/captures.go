@@ -55,7 +55,6 @@ type captureResult struct {
 	Why  string `json:"tier"`
 }
 
-// captured returns the members of a message about a captured round.
 func captured(e *registry.RoundEnd) []field {
 	results := make([]captureResult, len(e.Intervals))
 	for i := range e.Intervals {

@@ -93,7 +93,6 @@ func (t *captureStream) begin(after *registry.Position) error {
 	return t.emit(CaptureEvent{Kind: StreamResumed})
 }
 
-// restart goes on after the newest capture.
 func (t *captureStream) restart(e CaptureEvent) error {
 	t.cursor.pos, t.cursor.end = registry.Position{}, 0
 	if err := t.cursor.newest(t.s.opts.Captures); err != nil {

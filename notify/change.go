@@ -38,16 +38,7 @@ func (f Format) TooLarge(d *diff.Delta) bool {
 
 var errNoDelta = errors.New("a change without a delta")
 
-// MarshalChange writes a change as the JSON object that all protocols send:
-//
-//	{"query","epoch","prev","seq","offset","time","checked_at","slot","form",
-//	 "baseline"?,"jaccard","hash","previous_hash", …}
-//
-// followed by added and removed (SELECT: SPARQL results JSON; graphs:
-// {"triples":[…]}), for ordered SELECT also added_at and removed_at, for ASK
-// boolean and previous. With f.Summary there is a summary, a text. Of a baseline, which follows nothing, jaccard,
-// previous_hash and previous are null. A change above f.MaxChange has instead
-// "truncated":true, added_count, removed_count and results, a link.
+// MarshalChange writes a change as the JSON object that all protocols send: the schema Change of web/docs/openapi.yaml.
 func MarshalChange(c registry.Change, f Format) ([]byte, error) {
 	if c.Delta == nil {
 		return nil, fmt.Errorf("change %s of %s: %w", c.Position(), c.Query, errNoDelta)

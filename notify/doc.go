@@ -21,10 +21,7 @@
 //
 // Two types hold this state: cursor.Cursor for one query, cursor.MultiCursor for all
 // queries. Connections keep theirs in memory; webhooks and WebSub make one from the
-// stored subscription, ask once, and store what it leaves. The laws (changes lead
-// from each position to the next, nothing is lost or sent twice, no message comes
-// sooner than the rate allows, the reader ends with the result) are tested on the
-// cursors alone.
+// stored subscription, ask once, and store what it leaves.
 //
 // What many clients are sent alike is made once: pages of the log, results, and the
 // encoded members of a change are caches with a bound in bytes (onceCache). A writer
@@ -63,13 +60,7 @@
 //
 // # What a connection and a message cost
 //
-// A change is read from the log, unpacked and written as JSON once for all followers of a
-// query. After that a message is a wake-up of a goroutine, a copy into a shared buffer and a
-// write(2). What waits has a small stack: a subscription waits in the shallowest frame of its
-// loop, and so does the goroutine that reads.
-//
 //	go test ./notify -run '^$' -bench 'Idle|Delivery|Coalescing' -benchtime 30x -count 3
 //
-// measures this, and web/docs/sizing.md has the figures. BenchmarkDelivery states the processor
-// time of a message as a ratio to a bare write(2) of the same bytes to the same sockets.
+// measures this, and web/docs/sizing.md has the figures.
 package notify

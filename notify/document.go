@@ -94,7 +94,6 @@ func weighContent(c *content) int { return c.size }
 // ErrMoved reports that what was being sent is no longer kept.
 var ErrMoved = errors.New("the content that was being sent is no longer kept")
 
-// content returns what belongs to a key.
 func (d *Documents) content(key documentKey, make func() ([]byte, error)) (*content, error) {
 	return d.cache.get(key, func() (*content, error) {
 		b, err := make()

@@ -128,7 +128,6 @@ func Problem(w http.ResponseWriter, status int, kind registry.Kind, detail strin
 	w.Write(append(body, '\n'))
 }
 
-// malformed answers a request whose parameters cannot be read.
 func malformed(w http.ResponseWriter, err error) {
 	var pointer []string
 	if p, ok := errors.AsType[*cursor.ParamError](err); ok {
@@ -137,7 +136,6 @@ func malformed(w http.ResponseWriter, err error) {
 	Problem(w, http.StatusBadRequest, registry.KindMalformed, err.Error(), pointer...)
 }
 
-// badPosition answers a request whose position cannot be read.
 func badPosition(w http.ResponseWriter, r *http.Request, form string) {
 	var pointer []string
 	if r.Header.Get("Last-Event-ID") == "" {

@@ -43,7 +43,6 @@ func frameless(fields ...field) []byte {
 	return append(b, '}')
 }
 
-// appendMember appends a member to an object that has some.
 func appendMember(b []byte, name string, value any) []byte {
 	b = append(b, ',', '"')
 	b = append(b, name...)

@@ -61,7 +61,6 @@ func (x *Entry) Wake() {
 	}
 }
 
-// follow sets the position, and what Wake wakes.
 func (x *Entry) follow(p registry.Position, f *Follower) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -173,7 +172,6 @@ func (l *listing) SetPaused(id string, on bool) (registry.Subscription, error) {
 	return x.show(), nil
 }
 
-// delivered records the time of a written change or snapshot.
 func (x *Entry) delivered(at time.Time) {
 	x.mu.Lock()
 	x.sends++
@@ -182,7 +180,6 @@ func (x *Entry) delivered(at time.Time) {
 	x.count.delivered.Add(1)
 }
 
-// moved records the position of the subscription.
 func (x *Entry) moved(p registry.Position) {
 	x.mu.Lock()
 	x.at = p

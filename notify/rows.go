@@ -20,7 +20,6 @@ func tableOf(f *cursor.Filter, res *diff.Result) *tableRows {
 	return &tableRows{res, vars, kept}
 }
 
-// filterKey identifies a filter.
 func filterKey(f *cursor.Filter) string { return shortKey(string(f.JSON())) }
 
 func weighTable(t *tableRows) int {

@@ -124,7 +124,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// cut ends all connections at once.
 func (s *Server) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,26 +11,9 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// Changes answers a caller's request for one query's changes with server-sent events.
-// The caller of Changes must check that the client may read the query. A deadline of
-// the request's context, such as the expiry of a token, ends the stream.
-//
-//	event: snapshot   id: epoch:seq   the current result; first, unless the
-//	                                  request resumes
-//	event: change     id: epoch:seq   a change (see MarshalChange); several are
-//	                                  folded for a reader that lags, and prev is
-//	                                  then less than seq-1
-//	event: alive      id: epoch:seq   the changes up to here cancelled out
-//	event: gap                        {"reason"}: the log does not continue from
-//	                                  there; a snapshot follows
-//	event: complete                   {"reason"}: the query ended (released), or
-//	                                  an operator ended the stream (dropped)
-//
-// A request names the position to resume from in Last-Event-ID or else in the
-// parameter after, in the form epoch:seq. It may set a filter and a rate, see
-// cursor.ParseParams. Filtered events have "filtered":true and no hash, and a
-// snapshot replaces a net change above Limits.Change. Results and single changes
-// above Limits.Change are truncated and carry a link. Comments keep the stream alive.
+// Changes answers a caller's request for one query's changes with server-sent events: the channel queryChanges of
+// web/docs/asyncapi.yaml. The caller of Changes must check that the client may read the query. A deadline of the
+// request's context, such as the expiry of a token, ends the stream.
 func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, query registry.Query) {
 	p, given, ok := eventPosition(w, r)
 	if !ok {
@@ -105,7 +88,6 @@ func (s *Server) sseError(w http.ResponseWriter, err error) {
 	Problem(w, http.StatusServiceUnavailable, registry.KindUnavailable, cmp.Or(Elsewhere(err), "not now; try again later"))
 }
 
-// stream runs one event stream to its end.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context.Context, *events) error) {
 	place, ok := s.Connect(w, r, registry.SSE)
 	if !ok {
@@ -144,7 +126,6 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 // errEnded reports that a stream has ended and its reader was informed.
 var errEnded = errors.New("stream ended")
 
-// complete writes the last event of a stream, with the reason why it ends.
 func (e *events) complete(reason string) error {
 	e.event("complete", "", frameless(field{"reason", reason}))
 	return errEnded

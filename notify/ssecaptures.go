@@ -8,18 +8,8 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// ProfileCaptures answers a request for a profile's captures with server-sent events.
-// The caller must check that the client may read the profile.
-//
-//	event: captured   id: epoch:seq   every item of a round was executed in time
-//	event: expired                    a round was missed, and why
-//	event: gap        id: epoch:seq   {"reason"}: the log does not continue from the
-//	                                  requested position; the stream continues here
-//	event: complete                   {"reason"}: the profile ended
-//
-// A request names the position to resume from in Last-Event-ID or else in the
-// parameter after. Without either, the stream starts with the next event. After a
-// reconnection, expiries since the named capture are sent again with the same round.
+// ProfileCaptures answers a request for a profile's captures with server-sent events: the channel captures of
+// web/docs/asyncapi.yaml. The caller must check that the client may read the profile.
 func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, caller string, p registry.Profile) {
 	at, given, ok := eventPosition(w, r)
 	if !ok {
@@ -52,7 +42,6 @@ func (s *Server) ProfileCaptures(w http.ResponseWriter, r *http.Request, caller 
 	})
 }
 
-// capture writes an event of a profile.
 func (e *events) capture(ev *CaptureEvent) error {
 	switch ev.Kind {
 	case StreamGap:

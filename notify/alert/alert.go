@@ -15,11 +15,6 @@
 // A receiver of alerts is a subscription of the way registry.Alerts, which the store makes with
 // the first message, or this package for alerts that fire already. Package deliver sends its messages in
 // order, one request at a time. Each kind of receivers is a file: see kind.
-//
-// Alertmanager expects that firing alerts are sent again and again. They are sent every
-// minute, with an end 4 minutes ahead, as Prometheus does. So the alerts of a server that
-// is gone end by themselves. The messages that wait for an address of e-mail are sent
-// together. An e-mail may arrive twice if the process is killed just after it was sent.
 package alert
 
 import (

@@ -1,5 +1,3 @@
-// This file checks the settings of rules and what a caller may have.
-
 package alert
 
 import (

@@ -1,5 +1,3 @@
-// This file evaluates rules: it finds the queries to look at and folds what their logs have.
-
 package alert
 
 import (
@@ -77,7 +75,6 @@ func (e *Engine) evaluate(ctx context.Context, queries []string) error {
 	return nil
 }
 
-// rulesOf returns the rules of a query.
 func (e *Engine) rulesOf(query string) (list []*entry) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

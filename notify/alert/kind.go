@@ -1,5 +1,3 @@
-// This file has the table of the kinds of receivers.
-
 package alert
 
 import (

@@ -1,5 +1,3 @@
-// This file lists rules and their alerts.
-
 package alert
 
 import (
@@ -62,7 +60,6 @@ func (e *Engine) Rule(c registry.Caller, ref string) (registry.ListedRule, error
 		Detail: fmt.Sprintf("%d callers use the name %s: use an id, such as %s", len(others), ref, others[0])}
 }
 
-// rule returns the rule with an id.
 func (e *Engine) rule(id string) (registry.ListedRule, error) { return e.judged(id, e.opts.Halted) }
 
 // halted is Options.Halted for many rules: it asks once about each endpoint.

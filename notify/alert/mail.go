@@ -52,7 +52,6 @@ func together(list []registry.AlertMessage) string {
 	return hex.EncodeToString(ids.Sum(nil)[:16])
 }
 
-// subject names what alerts are about.
 func subject(list []registry.AlertMessage) string {
 	if len(list) == 1 {
 		m := &list[0]
@@ -74,7 +73,6 @@ func subject(list []registry.AlertMessage) string {
 		mostLine)
 }
 
-// describe writes the paragraph about one alert.
 func (o *Options) describe(b *strings.Builder, m *registry.AlertMessage) {
 	fmt.Fprintf(b, "%s %s\r\n", strings.ToUpper(string(m.State)), m.Name)
 	if s := watch.Line(m.Summary, mostWords); s != "" {

@@ -1,5 +1,3 @@
-// This file holds the rules in memory.
-
 package alert
 
 import (

@@ -1,5 +1,3 @@
-// This file sends alerts to services that people read.
-
 package alert
 
 import (
@@ -139,7 +137,6 @@ func newest(list []registry.AlertMessage) (last []registry.AlertMessage) {
 	return last
 }
 
-// labelled writes the labels of an alert.
 func labelled(m *registry.AlertMessage) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(m.Labels)) {

@@ -86,7 +86,6 @@ var (
 	errDisabled = errors.New("the receiver is disabled: resume it")
 )
 
-// waiting returns the messages of the next call.
 func (t Target) waiting(s *registry.Subscription, k *kind) ([]registry.AlertMessage, error) {
 	for after := uint64(0); ; {
 		list, err := t.opts.Queue.Messages(s.ID, after, k.size(s))
@@ -124,7 +123,6 @@ func (t Target) readable(caller string, list []registry.AlertMessage) (some []re
 	return list, denied, nil
 }
 
-// call returns the call that sends messages.
 func (t Target) call(s *registry.Subscription, k *kind, list []registry.AlertMessage) (deliver.Step, error) {
 	send, err := k.send(&t.opts, s.To, list)
 	if err != nil {
@@ -189,7 +187,6 @@ func bury(list []registry.AlertMessage, r deliver.Reply) deliver.Step {
 	}}
 }
 
-// about names the alert of a message.
 func about(m *registry.AlertMessage) string { return m.Rule + " " + m.Alert }
 
 // again sends a dead letter once.
@@ -236,7 +233,6 @@ func withName(m *registry.AlertMessage) map[string]string {
 	return labels
 }
 
-// page is the address of a query's page.
 func (o *Options) page(query string) string {
 	return o.PublicURL + "/queries/" + url.PathEscape(query)
 }

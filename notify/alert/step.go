@@ -44,7 +44,6 @@ type draft struct {
 
 func (s *step) full() bool { return len(s.drafts) >= pageRules || s.weight >= mostQueued }
 
-// draft returns the draft of a rule.
 func (s *step) draft(x *entry) *draft {
 	if s.drafts == nil {
 		s.drafts = map[string]*draft{}
@@ -226,7 +225,6 @@ func (s *step) commit() error {
 	return nil
 }
 
-// commitFull commits a step that has enough for a command.
 func (s *step) commitFull() error {
 	if !s.full() {
 		return nil

@@ -1,5 +1,3 @@
-// This file sums up rules and evaluations for the metrics.
-
 package alert
 
 import "github.com/freshet/freshet/registry"

@@ -1,5 +1,3 @@
-// This file tries rules on the history of their queries.
-
 package alert
 
 import (

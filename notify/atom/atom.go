@@ -2,18 +2,9 @@
 // The feed itself holds the newest changes. It links to documents of the older ones, which
 // do not change as long as the log contains them.
 //
-// The id of an entry is a tag URI with the position of the change, and is the same in every
-// feed. Titles and contents are for people: words, and the rows that were added and removed as
-// HTML. The element change of an entry, in the namespace Extension, has the change in its usual
-// JSON form. A large change says "truncated" and links to the result instead. A program that
-// processes the entries in the order of their positions has the whole log.
-//
-// The parameters min_jaccard, min_rows, vars and where of event streams filter a feed. Each
-// entry is about one change, which is compared with the filter on its own. A change that
-// does not pass is left out and is not added to the next one. An entry with only a part of a
-// change has an id of its own. There is no rate: a reader polls as often as it likes, and
-// gets 304 if there is nothing new. Only the feed of one query without parameters is a topic
-// of the hub.
+// web/docs/openapi.yaml describes feeds and their filters. The id of an entry is a tag URI with the position of the
+// change, and is the same in every feed. A program that processes the entries in the order of their positions has the
+// whole log. There is no rate: a reader polls as often as it likes, and gets 304 if there is nothing new.
 package atom
 
 import (
@@ -164,7 +155,6 @@ func (s *Source) title(query string) string {
 	return s.Title(query)
 }
 
-// readParams reads the filter of a feed from the parameters.
 func (f *feed) readParams(params url.Values) (err error) {
 	if params.Has("rate") {
 		return malformed("a feed has no rate: read it as often as you like")
@@ -354,7 +344,6 @@ func (f *feed) link(archive uint64) string {
 	return f.path + "?" + strings.Join(params, "&")
 }
 
-// entry writes one change.
 func (f *feed) entry(c *registry.Change) (entry, error) {
 	s, e := f.s, entry{updated: c.Time}
 	format := notify.Format{MaxChange: entryBytes, PublicURL: s.PublicURL, Filtered: f.only.ByRow()}
@@ -399,7 +388,6 @@ var differences = template.Must(template.New("").Parse(`<p>{{.Headline}}</p>{{wi
 	`{{if $e.Link}}<a href="{{$e.Link}}">{{$e.Text}}</a>{{else}}{{$e.Text}}{{end}}{{end}}</p>{{end}}` +
 	`<p><a href="{{.Page}}">the whole change</a></p>`))
 
-// difference writes words as HTML.
 func difference(w watch.Words, page string) (string, error) {
 	var b strings.Builder
 	err := differences.Execute(&b, struct {

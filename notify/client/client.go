@@ -179,7 +179,6 @@ func newFollower(o Options, fn func(Event) error) (*follower, error) {
 	return f, err
 }
 
-// liveURL returns the WebSocket address of a server.
 func liveURL(server string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil {

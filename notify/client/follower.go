@@ -192,7 +192,6 @@ func (f *follower) handle(m *message) error {
 	return nil // something newer than this client
 }
 
-// ending describes why a subscription ended.
 func ending(reason string) string {
 	switch reason {
 	case "released":
@@ -263,7 +262,6 @@ func (f *follower) snapshot(m *message) error {
 	return f.moved(Event{Kind: Snapshot, Time: m.Time, CheckedAt: m.CheckedAt, Raw: m.raw}, m)
 }
 
-// assemble builds a result from the parts of a snapshot.
 func assemble(parts []message) (*diff.Result, error) {
 	m := parts[0]
 	d := &diff.Delta{Form: m.Form, Ordered: m.Ordered, Baseline: true, NewHash: m.Hash}

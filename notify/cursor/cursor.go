@@ -194,7 +194,6 @@ func (c *Cursor) folds(seen, newest registry.Position) bool {
 	return c.fold || c.Rate > 0 || !c.Filter.All() || waiting > uint64(c.Rules.Fold) || waiting > 1 && late
 }
 
-// single returns the next change unchanged.
 func (c *Cursor) single(next *registry.Change) Event {
 	if c.Rules.Single && c.Rules.Limit > 0 && next.Delta != nil && DeltaSize(next.Delta) > c.Rules.Limit {
 		return c.snapshot(TooLarge)

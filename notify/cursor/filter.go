@@ -88,14 +88,7 @@ func (f *Filter) check() error {
 	return nil
 }
 
-// ParseParams reads the filter and the rate of freshet.v1 from URL parameters:
-//
-//	min_jaccard=0.2          a number from 0 to 1
-//	min_rows=5               a whole number
-//	vars=a,b                 SELECT, unordered: only these variables
-//	where=temp:>=:20         the same: VAR:OP:VALUE; rows must meet all conditions
-//	rate=5s                  the minimum time between two messages
-//
+// ParseParams reads the filter and the rate of freshet.v1 from the parameters of a URL, as web/docs/openapi.yaml describes them.
 // Its errors are worded for the author of the URL. Those of one parameter are *ParamError.
 func ParseParams(q url.Values) (*Filter, time.Duration, error) {
 	var f Filter

@@ -131,7 +131,6 @@ func (m *MultiCursor) pick() (h *held, anyway bool) {
 	return nil, false
 }
 
-// readOn examines a page of the log.
 func (m *MultiCursor) readOn(r *Reader, now time.Time) (Event, error) {
 	rest, ok := m.page.Get()
 	if !ok {
@@ -193,7 +192,6 @@ func (m *MultiCursor) wants(c *registry.Change) (bool, error) {
 	return m.Filter.concerns(c.Delta), nil
 }
 
-// hold adds a change to the withheld ones of its query.
 func (m *MultiCursor) hold(c *registry.Change) {
 	if m.held == nil {
 		m.held = make(map[string]*held)

@@ -114,7 +114,6 @@ func countable(d *diff.Delta) bool {
 	return d != nil && d.Form != diff.Ask && !d.Ordered && !d.Baseline
 }
 
-// add adds the next change.
 func (b *bound) add(f *Filter, d *diff.Delta) {
 	if b.known = b.known && countable(d) && d.OldLen == b.new; !b.known {
 		return

@@ -53,7 +53,6 @@ type summation struct {
 // mostEdits is how many edits of the data a sum has, the newest.
 const mostEdits = 10
 
-// add adds a page of changes.
 func (s *summation) add(page []registry.Change) error {
 	for i := range page {
 		part, err := s.steps.Add(page[i].Delta)
@@ -79,7 +78,6 @@ func (s *summation) add(page []registry.Change) error {
 // above reports whether a change is larger than a limit; 0: no limit.
 func above(limit int64, d *diff.Delta) bool { return limit > 0 && d != nil && DeltaSize(d) > limit }
 
-// end computes the sum.
 func (s *summation) end() (err error) {
 	if s.net, err = s.steps.Sum(); err != nil {
 		return err

@@ -69,7 +69,6 @@ func (e *Engine) turn(ctx context.Context, x *subscriber, probe bool) outcome {
 	return outcome{more: true}
 }
 
-// next asks the target of a subscription's way for the next step.
 func (e *Engine) next(ctx context.Context, s *registry.Subscription) (Step, error) {
 	way := e.opts.Targets[s.Way]
 	if way == nil {
@@ -132,7 +131,6 @@ func existing(do func(*registry.Subscription) error) func(*registry.Subscription
 	}
 }
 
-// deliver makes a call and records its reply.
 func (e *Engine) deliver(ctx context.Context, x *subscriber, was *registry.Subscription, c *Call) outcome {
 	e.mu.Lock()
 	host := x.host

@@ -150,7 +150,6 @@ func (e *turns) resume(x *subscriber, now time.Time) {
 	e.enqueue(x)
 }
 
-// woken enqueues the followers of queries.
 func (e *turns) woken(queries []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -307,7 +306,6 @@ func (e *turns) finish(x *subscriber, release func(), v outcome) {
 	}
 }
 
-// note remembers how a call went.
 func (e *turns) note(x *subscriber, h *host, v outcome, now time.Time) {
 	x.tried, h.tried = now, now
 	switch {

@@ -1,5 +1,3 @@
-// This file counts calls and deliveries.
-
 package deliver
 
 import "github.com/freshet/freshet/registry"

@@ -1,5 +1,3 @@
-// This file has the entries in memory and their timers.
-
 package deliver
 
 import (

@@ -1,5 +1,3 @@
-// This file makes calls that somebody waits for.
-
 package deliver
 
 import (

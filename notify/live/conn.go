@@ -289,7 +289,6 @@ func (c *Conn) control() error {
 	return c.Allow()
 }
 
-// readFrame reads one text frame.
 func readFrame(conn *websocket.Conn) ([]byte, error) {
 	kind, body, err := conn.NextReader()
 	if err != nil {

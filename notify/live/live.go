@@ -217,7 +217,6 @@ func (s *Server) find(caller registry.Caller, ref string) (registry.Query, error
 	return q, s.unavailable("resolve a query", err)
 }
 
-// noProfile refuses a profile to a caller without the role read.
 func noProfile() error {
 	return &refusal{code: CodeNotAllowed, message: "following a profile needs a token with the role read"}
 }
@@ -292,7 +291,6 @@ func (c *liveConn) subscribe(r request) error {
 	return sub.open(registry.Subscription{Query: q.ID}, "the query ended")
 }
 
-// named returns the subscription that a message names.
 func (c *liveConn) named(id string) (*subscription, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

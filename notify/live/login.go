@@ -49,5 +49,4 @@ func (l *login) check(s *Server) error {
 	return nil
 }
 
-// expired reports whether the token has expired.
 func (l *login) expired(now time.Time) bool { return !l.expiry.IsZero() && !now.Before(l.expiry) }

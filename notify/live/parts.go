@@ -48,7 +48,6 @@ func (sub *subscription) parts(st *registry.Status) error {
 	}
 }
 
-// head returns a part up to its rows.
 func (sub *subscription) head(st *registry.Status, n int, last bool) []byte {
 	var proved time.Time
 	if n == 1 {

@@ -45,7 +45,6 @@ type subscription struct {
 // errUnsubscribed is the cause of a subscription's end.
 var errUnsubscribed = errors.New("unsubscribed")
 
-// streamOptions returns the settings that a request names.
 func (r *request) streamOptions() (o notify.StreamOptions, err error) {
 	o.Live = new(notify.LiveOptions)
 	if o.Live.Snapshots, err = r.snapshotMode(); err != nil {
@@ -146,7 +145,6 @@ func (sub *subscription) ended(err error) string {
 	return ""
 }
 
-// leave releases what the subscription holds.
 func (sub *subscription) leave() {
 	sub.c.mu.Lock()
 	delete(sub.c.subs, sub.id)
@@ -206,7 +204,6 @@ func (sub *subscription) late() bool {
 	return late
 }
 
-// followQuery sends the changes of a query.
 func (sub *subscription) followQuery() error {
 	err := sub.c.srv.hub.Follow(sub.ctx, sub.follows, &sub.options, sub.event)
 	if errors.Is(err, notify.ErrMoved) || errors.As(err, new(*registry.GapError)) { // the log no longer has what was being sent
@@ -227,7 +224,6 @@ func (sub *subscription) event(ev *notify.StreamEvent) error {
 	return err
 }
 
-// send adds one event to the output.
 func (sub *subscription) send(ev *notify.StreamEvent) error {
 	switch ev.Kind {
 	case notify.StreamResumed:
@@ -258,7 +254,6 @@ func (sub *subscription) subscribed(p registry.Position, resumed bool, reason st
 		member("epoch", p.Epoch), member("seq", p.Seq), member("resumed", resumed), member("reason", reason))
 }
 
-// start begins the subscription.
 func (sub *subscription) start(fields ...field) {
 	sub.c.out.add(frame("subscribed", append([]field{member("id", sub.id)}, fields...)...))
 	if !sub.begun {
@@ -274,7 +269,6 @@ func (sub *subscription) alive(p registry.Position, checked time.Time) {
 		member("checked_at", timeOrNil(checked)), member("proved", proved)))
 }
 
-// change adds a change to the output.
 func (sub *subscription) change(ev *notify.StreamEvent) error {
 	body, err := sub.c.srv.hub.OpenChange(ev)
 	if err != nil {
@@ -350,7 +344,6 @@ func (c *liveConn) subscribeProfile(r request) error {
 	return sub.open(registry.Subscription{Profile: p.ID}, "the profile ended")
 }
 
-// followCaptures sends the captures of a profile.
 func (sub *subscription) followCaptures(p registry.Profile) error {
 	for ev, err := range sub.c.srv.hub.FollowCaptures(sub.ctx, p, sub.options) {
 		if err != nil {
@@ -363,7 +356,6 @@ func (sub *subscription) followCaptures(p registry.Profile) error {
 	return nil
 }
 
-// capture adds an event of a profile to the output.
 func (sub *subscription) capture(ev *notify.CaptureEvent) {
 	switch {
 	case ev.Kind == notify.StreamIdle:

@@ -24,7 +24,6 @@ type Manager struct {
 	MostEach int // receivers of one caller; 0: 1,000
 }
 
-// check returns the receiver with an address.
 func (m *Manager) check(address string) (to registry.Receiver, err error) {
 	if to.Address = strings.TrimPrefix(address, "mailto:"); to.Address != address {
 		to.Kind, err = email, m.Target.opts.Mail.Check(to.Address)

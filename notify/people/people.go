@@ -339,7 +339,6 @@ func changed(page string, m registry.OutboxMessage, count int) string {
 	return fmt.Sprintf("%s?a=%d&b=%d", page, m.From.Seq, m.Until.Seq)
 }
 
-// call returns the call that sends a message.
 func (t *Target) call(s *registry.Subscription, m registry.OutboxMessage, said service.Message, again bool) (deliver.Step, error) {
 	send, err := t.sending(s, said)
 	if err != nil {
@@ -358,7 +357,6 @@ func (t *Target) call(s *registry.Subscription, m registry.OutboxMessage, said s
 // email is the kind of receivers of e-mail.
 const email = "email"
 
-// sending returns a function that sends a message.
 func (t *Target) sending(s *registry.Subscription, m service.Message) (func(context.Context, *deliver.Client) deliver.Reply, error) {
 	to := s.To
 	m.From, m.Key = t.opts.PublicURL, t.opts.PushKey
@@ -391,7 +389,6 @@ func (t *Target) sending(s *registry.Subscription, m service.Message) (func(cont
 // mostSubject is the largest number of characters of the subject of an e-mail.
 const mostSubject = 150
 
-// done records the outcome of an attempt.
 func (t *Target) done(s *registry.Subscription, m registry.OutboxMessage, r deliver.Reply) {
 	mine := s.Outbox != nil && s.Outbox.ID == m.ID
 	switch r.Verdict {

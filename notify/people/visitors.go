@@ -233,7 +233,6 @@ func masked(address string) string {
 	return name[:first] + "…@" + host
 }
 
-// query returns a query that visitors may read.
 func (d *Desk) query(ref string) (registry.Query, error) {
 	stranger := registry.Caller{Name: Visitors}
 	q, err := d.Manager.Resolve(stranger, ref)

@@ -135,7 +135,6 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most-len("…")], "") + "…"
 }
 
-// fingerprint names a set of labels.
 func fingerprint(labels map[string]string) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -175,7 +174,6 @@ func (f *fold) addAlert(key string, labels map[string]string) *registry.Alert {
 	return a
 }
 
-// decideStates decides the states of all alerts after a complete answer.
 func (f *fold) decideStates() (events []registry.RuleEvent) {
 	s := f.state
 	if back := s.CheckedAt.Sub(f.time); back > 0 {
@@ -261,7 +259,6 @@ func (f *fold) met(a *registry.Alert) bool {
 	return len(a.Rows) > 0
 }
 
-// step moves an alert.
 func (f *fold) step(a *registry.Alert) {
 	met, keep := f.met(a), f.keep
 	if f.ending {

@@ -1,5 +1,3 @@
-// This file parses the settings of rules and explains what is wrong with them.
-
 package rule
 
 import (
@@ -244,7 +242,6 @@ func variable(text string) string {
 	return text[:end]
 }
 
-// fill replaces the variables of a template.
 func (t template) fill(value func(name string) string) string {
 	var b strings.Builder
 	for _, p := range t {
@@ -259,7 +256,6 @@ func (t template) fill(value func(name string) string) string {
 
 const whenExamples = `write rows > 0, ?value > 10, ?a >= 2 and ?b = "x", changed, or removed ?a where ?b = "x"`
 
-// parseWhen parses a condition.
 func (p *Program) parseWhen(text string, form diff.Form) error {
 	bad := func(format string, a ...any) error {
 		return registry.BadSetting("/when", "when: %s; %s", fmt.Sprintf(format, a...), whenExamples)
@@ -361,7 +357,6 @@ func comparison(text string) (c registry.Condition, rest string, err error) {
 	return c, strings.TrimSpace(rest), err
 }
 
-// firstWord splits a text at its first white space.
 func firstWord(text string) (word, rest string) {
 	end := strings.IndexAny(text, " \t\r\n")
 	if end < 0 {

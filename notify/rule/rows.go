@@ -1,5 +1,3 @@
-// This file folds the rows of results into alerts.
-
 package rule
 
 import (
@@ -29,7 +27,6 @@ func (f *fold) rows(d *diff.Delta, whole bool) {
 	}
 }
 
-// removeRows removes the rows that a change removes.
 func (f *fold) removeRows(d *diff.Delta) {
 	for _, row := range d.Removed {
 		key, _, met := f.match(d.Form, d.OldVars, row)
@@ -42,7 +39,6 @@ func (f *fold) removeRows(d *diff.Delta) {
 	}
 }
 
-// addRows adds the rows that a change adds.
 func (f *fold) addRows(d *diff.Delta) {
 	rows := d.Added
 	if d.Form == diff.Ask {

@@ -150,7 +150,6 @@ func (s *Server) asRefusal(err error) (r *refusal, ok bool) {
 	return &refusal{http.StatusServiceUnavailable, "unavailable", "not now; try again later"}, false
 }
 
-// message encodes the refusal.
 func (r *refusal) message(alias string) []byte {
 	return marshal(struct {
 		Error       string `json:"error"`
@@ -166,7 +165,6 @@ type notification struct {
 	Sequence uint64
 }
 
-// head returns everything before the results.
 func (n notification) head() []byte {
 	b := []byte(`{"notification":{"spuid":`)
 	b = append(b, marshal(n.SPUID)...)
@@ -179,7 +177,6 @@ func (n notification) head() []byte {
 // endOfNotification ends the object after its results.
 var endOfNotification = []byte("}}")
 
-// notificationBody encodes the results of a notification.
 func notificationBody(added, removed []byte) []byte {
 	b := append([]byte(`"addedResults":`), added...)
 	return append(append(b, `,"removedResults":`...), removed...)
@@ -244,7 +241,6 @@ func boolean(v bool) []byte {
 	return []byte(`{"head":{},"boolean":false}`)
 }
 
-// emptyResults returns the removedResults of a first notification.
 func emptyResults(form diff.Form, vars []string) []byte {
 	if form == diff.Ask {
 		return []byte(`{"head":{},"results":{"bindings":[]}}`)

@@ -390,7 +390,6 @@ func (s *subscription) sendEvent(ev *notify.StreamEvent, write func(*notify.Stre
 	return s.notify(doc)
 }
 
-// snapshotBody encodes a result as the body of a first notification.
 func snapshotBody(c *notify.StreamContent) []byte {
 	form := c.Result.Form()
 	if form == diff.Ask {

@@ -1,5 +1,3 @@
-// This file sends messages to Apprise.
-
 package service
 
 import (

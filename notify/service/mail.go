@@ -1,5 +1,3 @@
-// This file sends e-mail.
-
 package service
 
 import (

@@ -1,5 +1,3 @@
-// This file sends messages to Matrix.
-
 package service
 
 import (

@@ -1,5 +1,3 @@
-// This file sends messages to Pushover.
-
 package service
 
 import (

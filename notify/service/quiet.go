@@ -1,5 +1,3 @@
-// This file says when people may be told something.
-
 package service
 
 import (

@@ -235,7 +235,6 @@ func (k *Kind) send(ctx context.Context, c *deliver.Client, u *url.URL, m Messag
 // gone says that a receiver exists no more.
 func gone(r *deliver.Reply, said string) { r.Status, r.Said = http.StatusGone, said }
 
-// says reports whether the answer contains one of some texts.
 func says(r *deliver.Reply, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(string(r.Body), text) })
 }
@@ -277,7 +276,6 @@ func escaped(s string) string {
 		`>`, `\>`, `#`, `\#`).Replace(s)
 }
 
-// tagged writes a message as HTML.
 func tagged(m *Message, line string) string {
 	text := "<b>" + html.EscapeString(m.Title) + "</b>"
 	if m.Text != "" {
@@ -289,7 +287,6 @@ func tagged(m *Message, line string) string {
 	return text
 }
 
-// plain writes a message as text.
 func plain(m *Message) string {
 	return strings.Join(slices.DeleteFunc([]string{m.Title, m.Text, m.Link}, func(s string) bool { return s == "" }), "\n")
 }

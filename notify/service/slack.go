@@ -1,5 +1,3 @@
-// This file sends messages to Slack.
-
 package service
 
 import (

@@ -1,5 +1,3 @@
-// This file sends messages to Microsoft Teams.
-
 package service
 
 import (

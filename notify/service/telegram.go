@@ -1,5 +1,3 @@
-// This file sends messages to Telegram.
-
 package service
 
 import (

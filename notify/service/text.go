@@ -1,5 +1,3 @@
-// This file sends messages to any URL that takes a text.
-
 package service
 
 import (

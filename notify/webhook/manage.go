@@ -151,7 +151,6 @@ func NewSecret(given string) (string, error) {
 	return given, nil
 }
 
-// edit changes an existing webhook.
 func (m *Manager) edit(id string, do func(s *registry.Subscription) error) (registry.Subscription, error) {
 	return m.Engine.Edit(id, func(s *registry.Subscription, found bool) error {
 		if !found || s.Way != registry.Webhook {

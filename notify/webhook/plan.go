@@ -77,7 +77,6 @@ func markSeen(s *registry.Subscription, until registry.Position) deliver.Step {
 	}}
 }
 
-// planAll decides the next message of a webhook of many queries.
 func (w *Target) planAll(ctx context.Context, s *registry.Subscription, now time.Time) (deliver.Step, error) {
 	filter, err := cursor.ParseFilter(s.Filter)
 	if err != nil {

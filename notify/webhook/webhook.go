@@ -198,7 +198,6 @@ func snapshotReason(err error) string {
 	return ""
 }
 
-// send returns the call that delivers a message.
 func (w *Target) send(ctx context.Context, s *registry.Subscription, p registry.OutboxMessage, done func(*registry.Subscription,
 	registry.OutboxMessage, deliver.Reply)) (deliver.Step, error) {
 	data, other, err := w.data(ctx, s, p)
@@ -284,7 +283,6 @@ func Message(id, typ string, at time.Time, data []byte, secrets []registry.Secre
 		"Webhook-Signature": {Sign(secrets, id, sent, body, now)}}
 }
 
-// verify asks the endpoint to confirm that it wants messages.
 func (w *Target) verify(s *registry.Subscription) (deliver.Step, error) {
 	data, err := json.Marshal(map[string]string{"webhook": s.ID, "challenge": s.Intent.Secret})
 	if err != nil {
@@ -310,7 +308,6 @@ func (w *Target) verify(s *registry.Subscription) (deliver.Step, error) {
 	return step, err
 }
 
-// done records the outcome of an attempt.
 func (w *Target) done(s *registry.Subscription, p registry.OutboxMessage, r deliver.Reply) {
 	kept := s.Outbox != nil && s.Outbox.ID == p.ID
 	switch r.Verdict {

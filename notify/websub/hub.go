@@ -2,42 +2,17 @@
 // It serves topics of this server only: every representation of a result, the newest change
 // as a document, and feeds of changes.
 //
-// The hub decides what the Recommendation leaves open as follows:
+// What the Recommendation leaves open for subscribers is in web/docs/openapi.yaml at /v1/hub. Besides:
 //
-//   - Topics. A topic is the URL in rel=self. Any other address of the same thing is
-//     refused with 404 and an explanation. A topic of another server is refused at once
-//     (4xx) and never fetched. Percent-encoded characters that need no encoding are
-//     decoded before URLs are compared.
-//   - Leases. A lease lasts 10 days unless hub.lease_seconds says otherwise, at least a
-//     minute and at most 30 days. It can be renewed any number of times.
-//   - Verification. The hub asks the callback once for each request, right after the 202.
-//     A request that is not confirmed changes nothing. A later request replaces one that
-//     is not confirmed yet.
-//   - Ownership. A subscription that was made with a token can be renewed and ended only
-//     with a token of the same name or an admin's; others get 403. A subscription made
-//     without a token has no owner: anyone who knows its callback may renew it with
-//     another secret and lease, or claim it with a token. Such callbacks should be
-//     impossible to guess. The old settings apply until the callback has confirmed the
-//     request.
-//   - Unsubscribing. A request to end a subscription that does not exist gets 404.
-//   - Deliveries. They start with the first change after the request was accepted. Each
-//     has the full content, byte for byte what GET answers, and one Link header with hub
-//     and self. Atom feeds are delivered in full, too.
-//   - Thresholds. The additional parameters freshet.min_jaccard, freshet.min_rows and
-//     freshet.rate decide when to deliver, as for an event stream (see
-//     cursor.ParseParams). They apply to the net change since the last delivery. The
-//     content is always the whole topic, so rows cannot be selected. A renewal has to
-//     repeat the parameters.
-//   - Signatures. They are sha256 in lower-case hexadecimal digits.
-//   - Failures. 410 ends a subscription. After any other failure the newest version is
-//     tried again on the schedule of deliver.Schedule, and given up after its patience. The
-//     next version is tried then.
-//   - Denials. A subscription ends early, with hub.mode=denied, if its query is deleted,
-//     if its subscriber's token is withdrawn, if the query is no longer public, or if an
-//     operator drops it.
-//   - Publishing. There is no hub.mode=publish, which is not part of the Recommendation:
-//     the hub is built into the publisher and knows of committed changes.
-//   - Redirects. Requests are never redirected to another hub; only one is advertised.
+//   - A topic of another server is refused at once and never fetched.
+//   - The callback is asked once for each request, right after the 202. A later request replaces one that is not
+//     confirmed yet.
+//   - Deliveries start with the first change after the request was accepted. Each has the full content, byte for byte
+//     what GET answers.
+//   - 410 ends a subscription. After any other failure the newest version is tried again, and given up after the
+//     patience of deliver.Schedule. The next version is tried then.
+//   - A subscription ends early, with hub.mode=denied, if its query is deleted, if its subscriber's token is withdrawn,
+//     if the query is no longer public, or if an operator drops it.
 package websub
 
 import (
@@ -264,7 +239,6 @@ var end = deliver.Step{Edit: func(s *registry.Subscription) {
 	}
 }}
 
-// deny ends a subscription and informs the subscriber.
 func (h *Hub) deny(reason string) deliver.Step {
 	return deliver.Step{Edit: func(s *registry.Subscription) { h.Deny(s, reason) }}
 }

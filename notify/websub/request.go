@@ -207,7 +207,6 @@ func (h *Handler) parse(form url.Values) (request, error) {
 	return q, nil
 }
 
-// deliveryOptions reads the parameters that decide when to deliver.
 func deliveryOptions(form url.Values) (json.RawMessage, registry.Duration, error) {
 	own := url.Values{}
 	for name, values := range form {
