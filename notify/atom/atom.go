@@ -49,9 +49,9 @@ type Source struct {
 	// Tagged reports whether a query has a tag. It is needed for feeds of a tag.
 	Tagged    func(query, tag string) bool
 	PublicURL string
-	// Title returns the name of a query for people; nil: its id.
+	// Title returns the name of a query for people.
 	Title func(query string) string
-	// Named returns the URL whose host is part of all ids, which must not change; nil: PublicURL.
+	// Named returns the URL whose host is part of all ids, which must not change.
 	// It is called once for each document.
 	Named func() string
 }
@@ -75,7 +75,7 @@ func (s *Source) Query(q *registry.Query, w *watch.Watch, names watch.Namer, par
 	}
 	f := feed{
 		s: s, host: s.host(), path: "/v1/queries/" + url.PathEscape(q.ID) + "/changes.atom", newest: st.Position, epochless: q.CreatedAt,
-		id: "freshet/" + q.ID + "/changes", title: "Changes of " + s.title(q.ID), words: plain,
+		id: "freshet/" + q.ID + "/changes", title: "Changes of " + s.Title(q.ID), words: plain,
 		read: func(p registry.Position, limit int) ([]registry.Change, error) { return s.Log.After(q.ID, p, limit) },
 		at:   func(c *registry.Change) uint64 { return c.Seq },
 		keep: func(*registry.Change) bool { return true }, topic: true,
@@ -146,13 +146,6 @@ type feed struct {
 
 func plain(c *registry.Change) watch.Words {
 	return watch.InWords(c.Delta, nil, watch.Plain).By(c.Edits)
-}
-
-func (s *Source) title(query string) string {
-	if s.Title == nil {
-		return query
-	}
-	return s.Title(query)
 }
 
 func (f *feed) readParams(params url.Values) (err error) {
@@ -357,7 +350,7 @@ func (f *feed) entry(c *registry.Change) (entry, error) {
 	}
 	title, page := words.Short(), "/queries/"+url.PathEscape(c.Query)+"/changes/"+strconv.FormatUint(c.Seq, 10)
 	if f.path == "/v1/changes.atom" {
-		title = s.title(c.Query) + ": " + title
+		title = s.Title(c.Query) + ": " + title
 	}
 	var b bytes.Buffer
 	b.WriteString("<entry>\n")
@@ -430,11 +423,7 @@ func (f *feed) tag(specific string) string { return "tag:" + f.host + ",2026:" +
 
 // host returns the host that names this server in ids.
 func (s *Source) host() string {
-	name := s.PublicURL
-	if s.Named != nil {
-		name = s.Named()
-	}
-	u, err := url.Parse(name)
+	u, err := url.Parse(s.Named())
 	if err != nil || u.Hostname() == "" || strings.Contains(u.Hostname(), ":") {
 		return "localhost"
 	}

@@ -117,6 +117,7 @@ func rows(values ...string) *diff.Result {
 func setUp() (*notifytest.Log, *atom.Source) {
 	log := notifytest.NewLog("store")
 	return log, &atom.Source{Log: log, Head: log.Head, PublicURL: base,
+		Title: func(q string) string { return q }, Named: func() string { return base },
 		Tagged: func(query, tag string) bool { return strings.Contains(tag, query) }}
 }
 

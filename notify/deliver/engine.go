@@ -75,7 +75,7 @@ type Options struct {
 	// Owns reports whether this process may call the callbacks of a host now.
 	Owns func(host string) bool
 	// Holds reports whether Owns is true, or may become true again soon. Recheck must be called
-	// after it has become true for a host. If it is nil, Owns is used.
+	// after it has become true for a host.
 	Holds func(host string) bool
 }
 
@@ -110,9 +110,6 @@ func (o *Options) fill() {
 	t.Total = cmp.Or(t.Total, 30*time.Second)
 	t.Slow = cmp.Or(t.Slow, 2*time.Second)
 	o.Schedule.fill()
-	if o.Holds == nil {
-		o.Holds = o.Owns
-	}
 }
 
 // An Engine calls callbacks. Its methods may be called concurrently.

@@ -120,6 +120,9 @@ func newTestEngine(t *testing.T, edit func(*Options), all ...registry.Subscripti
 	if edit != nil {
 		edit(&o)
 	}
+	if o.Holds == nil {
+		o.Holds = o.Owns
+	}
 	var err error
 	if s.Engine, err = New(o); err != nil {
 		t.Fatal(err)

@@ -134,9 +134,6 @@ func (w *wire) alive() {
 // SetWriteDeadline does nothing, because the wire sets its own write deadlines.
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 
-// SetDeadline sets the read deadline only, for the same reason.
-func (w *wire) SetDeadline(t time.Time) error { return w.Conn.SetReadDeadline(t) }
-
 // A hijacker hands the upgrader a wire instead of the bare connection.
 type hijacker struct {
 	http.ResponseWriter

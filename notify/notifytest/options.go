@@ -28,6 +28,9 @@ func Delivering(o deliver.Options) deliver.Options {
 	if o.Owns == nil {
 		o.Owns = func(string) bool { return true }
 	}
+	if o.Holds == nil {
+		o.Holds = o.Owns
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
