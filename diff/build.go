@@ -160,7 +160,7 @@ func (b *Builder) Solution(list []Bound) error {
 		}
 		text = appendQuoted(text, b.res.vars[b.place[list[i].Var]])
 		text = append(text, ':')
-		text = appendTerm(text, t)
+		text = AppendTerm(text, t)
 	}
 	b.res.text = append(text, '}')
 	return b.endRow(from)

@@ -111,8 +111,8 @@ func kindOf(typ []byte) Kind {
 	return Unbound
 }
 
-// appendTerm appends the canonical JSON of a term in normal form.
-func appendTerm(dst []byte, t Term) []byte {
+// AppendTerm appends the canonical JSON of a term in normal form.
+func AppendTerm(dst []byte, t Term) []byte {
 	dst = append(dst, termPrefix(t.Kind)...)
 	dst = appendEscaped(dst, t.Value)
 	return appendTermSuffix(dst, t.Lang, t.Datatype)

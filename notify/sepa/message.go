@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/freshet/freshet/diff"
@@ -206,32 +207,11 @@ func results(form diff.Form, vars []string, rows diff.Rows) []byte {
 			b = append(b, ',')
 		}
 		t := diff.RowTerms(form, nil, row)
-		b = append(b, `{"subject":`...)
-		b = append(append(b, marshal(term(t[0]))...), `,"predicate":`...)
-		b = append(append(b, marshal(term(t[1]))...), `,"object":`...)
-		b = append(append(b, marshal(term(t[2]))...), '}')
+		b = diff.AppendTerm(append(b, `{"subject":`...), t[0])
+		b = diff.AppendTerm(append(b, `,"predicate":`...), t[1])
+		b = append(diff.AppendTerm(append(b, `,"object":`...), t[2]), '}')
 	}
 	return append(b, "]}}"...)
-}
-
-type binding struct {
-	Type     string `json:"type"`
-	Value    string `json:"value"`
-	Lang     string `json:"xml:lang,omitempty"`
-	Datatype string `json:"datatype,omitempty"`
-}
-
-func term(t diff.Term) binding {
-	switch t.Kind {
-	case diff.IRI:
-		return binding{Type: "uri", Value: t.Value}
-	case diff.Blank:
-		return binding{Type: "bnode", Value: t.Value}
-	}
-	if t.Lang != "" {
-		return binding{Type: "literal", Value: t.Value, Lang: t.Lang}
-	}
-	return binding{Type: "literal", Value: t.Value, Datatype: t.Datatype}
 }
 
 func boolean(v bool) []byte {
@@ -264,35 +244,11 @@ func changeBody(d *diff.Delta) []byte {
 	if d.Baseline {
 		before = d.Vars
 	}
-	if d.Ordered {
-		plus, minus = withoutMoves(plus, minus)
+	if d.Ordered && !d.Baseline { // a mere reorder is no change
+		plus, minus = diff.Cancel(slices.SortedFunc(slices.Values(plus), bytes.Compare), slices.SortedFunc(slices.Values(minus), bytes.Compare))
 	}
 	if !d.Baseline && len(plus)+len(minus) == 0 {
 		return nil
 	}
 	return notificationBody(results(d.Form, d.Vars, plus), results(d.Form, before, minus))
-}
-
-// withoutMoves removes the rows that both bags have.
-func withoutMoves(added, removed diff.Rows) (diff.Rows, diff.Rows) {
-	count := make(map[string]int, len(added))
-	for _, r := range added {
-		count[string(r)]++
-	}
-	var minus diff.Rows
-	for _, r := range removed {
-		if count[string(r)] > 0 {
-			count[string(r)]--
-		} else {
-			minus = append(minus, r)
-		}
-	}
-	var plus diff.Rows
-	for _, r := range added {
-		if count[string(r)] > 0 {
-			count[string(r)]--
-			plus = append(plus, r)
-		}
-	}
-	return plus, minus
 }
