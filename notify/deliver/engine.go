@@ -282,6 +282,21 @@ func (e *Engine) WayStats() []WayStats {
 // Counts are numbers of subscriptions: of all, of those with callbacks on a host, and of one way and caller.
 type Counts struct{ All, Host, Held int }
 
+// mostSubscriptions is the largest number of subscriptions in all.
+const mostSubscriptions = 1_000_000
+
+// Admit returns a *registry.Problem if there is no place for a further one of a caller who may have a number of what.
+func (n Counts) Admit(most int, what string) error {
+	if n.All >= mostSubscriptions {
+		return &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions in all"}
+	}
+	if n.Held >= most {
+		return &registry.Problem{Kind: registry.KindQuota,
+			Detail: fmt.Sprintf("you have %d %s, as many as limits.token_webhooks allows: drop some first", most, what)}
+	}
+	return nil
+}
+
 // A claim is the place of a subscription that is about to be stored.
 type claim struct {
 	holder

@@ -1,8 +1,10 @@
 package deliver
 
 import (
+	"crypto/rand"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/freshet/freshet/registry"
 )
@@ -33,6 +35,26 @@ func (e *Engine) Resume(id string) (registry.Subscription, error) {
 		}
 		return nil
 	}))
+}
+
+// Prepare returns a step that fixes the next message of a subscription. Another node may have taken over
+// meanwhile, so it replaces only the message that was the next one.
+func Prepare(s *registry.Subscription, m registry.OutboxMessage, now time.Time) Step {
+	from, seen, pending := s.Cursor, s.Seen, Pending(s)
+	m.ID, m.From, m.At = "msg_"+rand.Text(), from, now.UTC()
+	return Step{Edit: func(s *registry.Subscription) {
+		if s.Cursor == from && s.Seen == seen && Pending(s) == pending {
+			s.Outbox = &m
+		}
+	}}
+}
+
+// Pending returns the id of the next message, "" if it is not fixed yet.
+func Pending(s *registry.Subscription) string {
+	if s.Outbox == nil {
+		return ""
+	}
+	return s.Outbox.ID
 }
 
 // Sendable returns an error if nothing is sent for a subscription now.

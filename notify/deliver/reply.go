@@ -229,6 +229,14 @@ func failed(s *registry.Subscription, r Reply, pause time.Duration) {
 	s.LastAttempt, s.LastError, s.NextTry = utc(r.At), r.Problem(), utc(r.At.Add(pause))
 }
 
+// failsFor is how long a receiver may fail before it is disabled.
+const failsFor = 5 * 24 * time.Hour
+
+// FailedLong reports whether a receiver that has not accepted a call has failed for so long that it should be disabled.
+func FailedLong(s *registry.Subscription, r Reply) bool {
+	return s.FailingSince != nil && r.At.Sub(*s.FailingSince) >= failsFor
+}
+
 // BackingOff reports whether a subscription's next try is in the future. A last
 // attempt in the future means that the clock was set back; the next try is then due.
 func BackingOff(s *registry.Subscription, now time.Time) bool {

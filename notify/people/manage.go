@@ -20,7 +20,6 @@ type Manager struct {
 	Target *Target
 	// Resolve finds a query by id or by a name.
 	Resolve  func(c registry.Caller, ref string) (registry.Query, error)
-	Most     int // subscriptions of all ways; 0: 1,000,000
 	MostEach int // receivers of one caller; 0: 1,000
 }
 
@@ -81,7 +80,7 @@ func (m *Manager) Create(c registry.Caller, r registry.ReceiverRequest) (registr
 	if !m.Engine.Has(made.ID) {
 		n, done := m.Engine.Claim(made.ID, registry.People, c.Name, "")
 		defer done()
-		if err := m.admit(n); err != nil {
+		if err := n.Admit(cmp.Or(m.MostEach, 1000), "receivers"); err != nil {
 			return registry.Subscription{}, err
 		}
 	}
@@ -107,18 +106,6 @@ func (m *Manager) Create(c registry.Caller, r registry.ReceiverRequest) (registr
 func quietPointer(err error) string {
 	name, _, _ := strings.Cut(err.Error(), " ")
 	return "/" + name
-}
-
-// admit checks the limits of a caller who gets another receiver.
-func (m *Manager) admit(n deliver.Counts) error {
-	if n.All >= cmp.Or(m.Most, 1_000_000) {
-		return &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions in all"}
-	}
-	if most := cmp.Or(m.MostEach, 1000); n.Held >= most {
-		return &registry.Problem{Kind: registry.KindQuota,
-			Detail: fmt.Sprintf("you have %d receivers, as many as limits.token_webhooks allows: drop some first", most)}
-	}
-	return nil
 }
 
 // PushKey returns what browsers subscribe with.

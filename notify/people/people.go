@@ -15,7 +15,6 @@ package people
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -34,8 +33,6 @@ import (
 )
 
 const (
-	// disableAfter is how long a receiver may fail before it is disabled.
-	disableAfter = 5 * 24 * time.Hour
 	// mostSum is about the largest size in bytes of the rows of a net change that is written in words.
 	mostSum = 8 << 20
 	// labelWait is how long a message waits for labels, and labelPause the first pause before it looks for them.
@@ -165,34 +162,14 @@ func (t *Target) plan(s *registry.Subscription, quiet service.Quiet, now time.Ti
 	if due := quiet.Next(since, now, s.Recent); due.After(now) {
 		return deliver.Step{Hold: due}, nil
 	}
-	return t.prepare(s, webhook.TypeChanged, st.Position), nil
-}
-
-// prepare fixes the next message, in place of one whose query has ended. Another node may have taken over
-// meanwhile, so nothing that it has fixed is replaced.
-func (t *Target) prepare(s *registry.Subscription, typ string, until registry.Position) deliver.Step {
-	from, was := s.Cursor, outbox(s)
-	m := &registry.OutboxMessage{ID: "msg_" + rand.Text(), Type: typ, From: from, Until: until, At: t.opts.Now().UTC()}
-	return deliver.Step{Edit: func(s *registry.Subscription) {
-		if s.Cursor == from && outbox(s) == was {
-			s.Outbox = m
-		}
-	}}
-}
-
-// outbox returns the id of the message that is being delivered, "" for none.
-func outbox(s *registry.Subscription) string {
-	if s.Outbox == nil {
-		return ""
-	}
-	return s.Outbox.ID
+	return deliver.Prepare(s, registry.OutboxMessage{Type: webhook.TypeChanged, Until: st.Position}, now), nil
 }
 
 // ended tells that a query has ended, and then ends the subscription. A receiver may have a message about
 // changes whose log is gone, so this one has its own id.
 func (t *Target) ended(s *registry.Subscription) (deliver.Step, error) {
 	if s.Outbox == nil || s.Outbox.Type != webhook.TypeEnded {
-		return t.prepare(s, webhook.TypeEnded, s.Cursor), nil
+		return deliver.Prepare(s, registry.OutboxMessage{Type: webhook.TypeEnded, Until: s.Cursor}, t.opts.Now()), nil
 	}
 	m, text := *s.Outbox, "There will be no more messages about it from "+t.opts.PublicURL+"."
 	if s.Caller == Visitors {
@@ -266,7 +243,7 @@ func (t *Target) words(q *registry.Query, caller, words string, net *registry.Ch
 		return nil
 	}
 	return &deliver.Step{Edit: func(s *registry.Subscription) {
-		if outbox(s) == m.ID && s.Outbox.Text == "" {
+		if deliver.Pending(s) == m.ID && s.Outbox.Text == "" {
 			s.Outbox = m
 		}
 	}}
@@ -409,7 +386,7 @@ func (t *Target) done(s *registry.Subscription, m registry.OutboxMessage, r deli
 			finishMessage(s, m)
 		}
 	}
-	if s.FailingSince != nil && r.At.Sub(*s.FailingSince) >= disableAfter {
+	if deliver.FailedLong(s, r) {
 		stop(s, "the receiver failed for five days")
 	}
 }

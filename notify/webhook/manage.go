@@ -33,7 +33,6 @@ type Manager struct {
 	Target *Target
 	// Resolve finds a query by id or by a name.
 	Resolve  func(c registry.Caller, ref string) (registry.Query, error)
-	Most     int // webhooks and other subscriptions in all; 0: 1,000,000
 	MostEach int // webhooks of one caller; 0: 1,000
 }
 
@@ -50,12 +49,11 @@ func (m *Manager) Create(c registry.Caller, r registry.WebhookRequest) (registry
 	}
 	n, done := m.Engine.Claim(s.ID, registry.Webhook, c.Name, host)
 	defer done()
-	if n.All >= cmp.Or(m.Most, 1_000_000) || n.Host >= maxPerHost && !m.Engine.Trusted(host) {
-		return s, &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions in all, or towards this host"}
+	if n.Host >= maxPerHost && !m.Engine.Trusted(host) {
+		return s, &registry.Problem{Kind: registry.KindLimit, Detail: "there are too many subscriptions towards this host"}
 	}
-	if most := cmp.Or(m.MostEach, 1000); n.Held >= most {
-		return s, &registry.Problem{Kind: registry.KindQuota,
-			Detail: fmt.Sprintf("you have %d webhooks, as many as limits.token_webhooks allows: drop some first", most)}
+	if err := n.Admit(cmp.Or(m.MostEach, 1000), "webhooks"); err != nil {
+		return s, err
 	}
 	return m.Engine.Edit(s.ID, func(into *registry.Subscription, _ bool) error {
 		*into = s

@@ -33,12 +33,12 @@ func (w *Target) plan(ctx context.Context, s *registry.Subscription, now time.Ti
 	case err != nil || !ev.Until.IsZero():
 		return deliver.Step{Hold: ev.Until}, err
 	case ev.Kind == cursor.Change:
-		return w.prepare(s, registry.OutboxMessage{Type: TypeChanged, Until: ev.At}), nil
+		return deliver.Prepare(s, registry.OutboxMessage{Type: TypeChanged, Until: ev.At}, now), nil
 	case ev.Kind == cursor.Snapshot:
 		if ev.Reason == cursor.Begin && s.GaveUp > 0 {
 			ev.Reason = "given_up"
 		}
-		return w.prepare(s, snapshotOf(&st, ev.Reason)), nil
+		return deliver.Prepare(s, snapshotOf(&st, ev.Reason), now), nil
 	}
 	if settled, moved := c.Settle(); moved {
 		ev = settled
@@ -93,9 +93,9 @@ func (w *Target) planAll(ctx context.Context, s *registry.Subscription, now time
 	after := m.State()
 	switch {
 	case ev.Kind == cursor.Gap && ev.Query == "":
-		return w.prepare(s, registry.OutboxMessage{Type: TypeGap, Until: ev.At, Info: ev.Reason}), nil
+		return deliver.Prepare(s, registry.OutboxMessage{Type: TypeGap, Until: ev.At, Info: ev.Reason}, now), nil
 	case ev.Kind == cursor.Change && filter.All() && s.Rate == 0 && len(s.Withheld) == 0: // as it is in the log
-		return w.prepare(s, registry.OutboxMessage{Type: TypeChanged, Until: after.At, Info: ev.Query}), nil
+		return deliver.Prepare(s, registry.OutboxMessage{Type: TypeChanged, Until: after.At, Info: ev.Query}, now), nil
 	case ev.Kind != cursor.Wait:
 		return saveState(before, after, w.message(&ev)), nil
 	case after.At != before.At || after.Round != before.Round || !slices.Equal(after.Withheld, before.Withheld):

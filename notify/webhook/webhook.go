@@ -73,8 +73,6 @@ const (
 const (
 	// foldAbove is the largest number of waiting changes that are sent one by one.
 	foldAbove = 16
-	// disableAfter is how long an endpoint may fail before it is disabled.
-	disableAfter = 5 * 24 * time.Hour
 	// maxMessage is the approximate maximum size of a message's rows in bytes. Larger
 	// ones are replaced by a link. The specification asks for small messages.
 	maxMessage = 256 << 10
@@ -159,30 +157,9 @@ func disableStep(reason string) deliver.Step {
 // ended sends the last message, once the query has no holders.
 func (w *Target) ended(ctx context.Context, s *registry.Subscription) (deliver.Step, error) {
 	if s.Outbox == nil || s.Outbox.Type != TypeEnded {
-		return w.prepare(s, registry.OutboxMessage{Type: TypeEnded, Until: s.Cursor}), nil
+		return deliver.Prepare(s, registry.OutboxMessage{Type: TypeEnded, Until: s.Cursor}, w.opts.Now()), nil
 	}
 	return w.send(ctx, s, *s.Outbox, w.done)
-}
-
-// prepare fixes the content of the next message. Another node may have taken over meanwhile, so
-// it replaces only the message that was the next one.
-func (w *Target) prepare(s *registry.Subscription, p registry.OutboxMessage) deliver.Step {
-	from, seen, pending := s.Cursor, s.Seen, pendingID(s)
-	p.ID, p.From, p.At = "msg_"+rand.Text(), from, w.opts.Now().UTC()
-	return deliver.Step{Edit: func(s *registry.Subscription) {
-		if s.Cursor == from && s.Seen == seen && pendingID(s) == pending {
-			next := p
-			s.Outbox = &next
-		}
-	}}
-}
-
-// pendingID returns the id of the next message, "" if it is not fixed yet.
-func pendingID(s *registry.Subscription) string {
-	if s.Outbox == nil {
-		return ""
-	}
-	return s.Outbox.ID
 }
 
 // snapshotReason returns why a result is sent in place of changes, "" for other
@@ -215,7 +192,7 @@ func (w *Target) send(ctx context.Context, s *registry.Subscription, p registry.
 			done(s, p, r)
 			return
 		}
-		kept := pendingID(s) == p.ID
+		kept := deliver.Pending(s) == p.ID
 		line, gap := lost(p, data, r.At)
 		p.Summary = line
 		if done(s, p, r); kept && s.Query == "" {
@@ -332,7 +309,7 @@ func (w *Target) done(s *registry.Subscription, p registry.OutboxMessage, r deli
 			giveUp(s, p, r)
 		}
 	}
-	if r.At.Sub(*s.FailingSince) >= disableAfter {
+	if deliver.FailedLong(s, r) {
 		deliver.Disable(s, "the endpoint failed for five days")
 	}
 }

@@ -321,8 +321,8 @@ var bugs = []bug{
 	}},
 	// Deliveries.
 	{"last-only", "people are told the last of several changes only", []edit{
-		{"notify/people/people.go", "Type: typ, From: from, Until: until,", "Type: typ, From: map[bool]registry.Position{true: " +
-			"{Epoch: until.Epoch, Seq: until.Seq - 1}, false: from}[BUG], Until: until,"},
+		{"notify/deliver/manage.go", "rand.Text(), from, now.UTC()\n",
+			"rand.Text(), from, now.UTC()\n	if BUG && s.Way == registry.People { m.From = m.Until; m.From.Seq-- }\n"},
 	}},
 	{"people-early", "a message to people counts as delivered when it fails", []edit{
 		{"notify/people/people.go", "	switch r.Verdict {\n	case deliver.Taken:\n		if quiet",
