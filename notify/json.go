@@ -2,8 +2,6 @@ package notify
 
 import (
 	"encoding/json"
-	"math"
-	"strconv"
 	"time"
 )
 
@@ -54,32 +52,15 @@ func appendField(b []byte, f field) []byte {
 	if f.Value == nil || f.Value == "" {
 		return b
 	}
-	b = append(b, ',')
-	b = appendJSON(b, f.Name)
-	b = append(b, ':')
-	return appendJSON(b, f.Value)
+	return appendMember(b, f.Name, f.Value)
 }
 
-// appendJSON writes v. It cannot fail: v is a string, a finite number, a time within
-// RFC 3339, raw JSON, or made of these.
+// appendJSON writes v. It cannot fail: v is a string, a number, a time within RFC 3339, raw JSON, or made of these.
+// Numbers that JSON does not have are null.
 func appendJSON(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case json.RawMessage:
 		return append(b, v...)
-	case string:
-		if simple(v) {
-			return append(append(append(b, '"'), v...), '"')
-		}
-	case bool:
-		return strconv.AppendBool(b, v)
-	case int:
-		return strconv.AppendInt(b, int64(v), 10)
-	case uint64:
-		return strconv.AppendUint(b, v, 10)
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return append(b, "null"...)
-		}
 	case time.Time:
 		return v.UTC().AppendFormat(append(b, '"'), time.RFC3339Nano+`"`)
 	}
@@ -88,16 +69,6 @@ func appendJSON(b []byte, v any) []byte {
 		return append(b, "null"...)
 	}
 	return append(b, j...)
-}
-
-// simple reports whether a string needs no escapes in JSON.
-func simple(s string) bool {
-	for _, c := range []byte(s) {
-		if c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			return false
-		}
-	}
-	return true
 }
 
 func orNull(s string) any {
