@@ -44,7 +44,7 @@ func (s *Server) admit(r *http.Request) (p *Place, ok bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.down.Err() != nil {
 		return p, false
 	}
 	s.wg.Add(1)
@@ -89,7 +89,7 @@ const tooManyHere = "your address has as many connections as limits.address_conn
 func (p *Place) Join(c Connection) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
-	if p.s.closed {
+	if p.s.down.Err() != nil {
 		c.Drain()
 	}
 	p.conn = c

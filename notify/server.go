@@ -31,11 +31,10 @@ type Server struct {
 	strict    cursor.Rules // limited, and so does a single change
 	counts    counts
 
-	drain    chan struct{} // closed when the server goes down
-	draining sync.Once
+	down   context.Context // ends when the server goes down; read with mu before wg.Add
+	goDown context.CancelFunc
 
-	mu       sync.Mutex // guards closed together with wg.Add, and sessions
-	closed   bool
+	mu       sync.Mutex              // guards sessions
 	sessions map[Connection]struct{} // connections
 	recheck  chan struct{}           // closed by the next Recheck
 
@@ -54,7 +53,6 @@ func NewServer(o Options) *Server {
 
 		documents: NewDocuments(),
 		folds:     foldPlaces(),
-		drain:     make(chan struct{}),
 
 		sessions:  make(map[Connection]struct{}),
 		addresses: make(map[string]int),
@@ -63,6 +61,7 @@ func NewServer(o Options) *Server {
 		unlimited: cursor.Rules{Fold: o.Limits.Fold},
 		strict:    cursor.Rules{Fold: o.Limits.Fold, Limit: o.Limits.Change, Single: true},
 	}
+	s.down, s.goDown = context.WithCancel(context.Background())
 	s.reader = cursor.Reader{Log: o.Log, Head: o.Head, Share: s.sharePage, Long: s.longFold}
 	return s
 }
@@ -108,7 +107,7 @@ func (s *Server) Documents() *Documents { return s.documents }
 // server and resume. It returns when they are gone. If ctx ends before that, it cuts
 // the remaining connections and returns the error of ctx. New clients get 503.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.draining.Do(s.beginDrain)
+	s.beginDrain()
 	gone := make(chan struct{})
 	go func() {
 		s.wg.Wait()
@@ -136,8 +135,7 @@ func (s *Server) cut() {
 func (s *Server) beginDrain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
-	close(s.drain)
+	s.goDown()
 	for e := range s.sessions {
 		e.Drain()
 	}

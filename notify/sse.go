@@ -101,13 +101,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, run func(context
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	go func() {
-		select {
-		case <-s.drain:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer context.AfterFunc(s.down, cancel)()
 	e := newEvents(w, s.opts.Timing.Write)
 	defer e.control.SetWriteDeadline(time.Time{})
 	err := e.open(s.opts.Timing.Retry)
