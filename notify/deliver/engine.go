@@ -374,9 +374,9 @@ type host struct {
 	running int
 	trusted bool
 	rate    *rate.Limiter
-	waiting queue     // entries that found all its places taken
-	tried   time.Time // the last call
-	took    time.Time // the last call that was accepted
+	waiting []*subscriber // entries that found all its places taken
+	tried   time.Time     // the last call
+	took    time.Time     // the last call that was accepted
 }
 
 // Recheck looks at all subscriptions again, because Holds may have become true.

@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"container/list"
 	"slices"
 )
 
@@ -19,7 +18,7 @@ type limiter struct {
 type share struct {
 	caller  string
 	running int
-	queue   queue
+	queue   []*subscriber
 }
 
 func newLimiter(places, each int) limiter {
@@ -37,10 +36,10 @@ func (l *limiter) share(caller string) *share {
 
 func (l *limiter) push(x *subscriber) {
 	s := l.share(x.caller)
-	if s.queue.len() == 0 {
+	if len(s.queue) == 0 {
 		l.waiting = append(l.waiting, s)
 	}
-	s.queue.push(x)
+	s.queue = append(s.queue, x)
 	l.queued++
 }
 
@@ -57,9 +56,10 @@ func (l *limiter) pop() *subscriber {
 	}
 	s := l.waiting[next]
 	l.waiting = slices.Delete(l.waiting, next, next+1)
-	x := s.queue.pop()
+	x := s.queue[0]
+	s.queue = s.queue[1:]
 	l.queued--
-	if s.queue.len() > 0 {
+	if len(s.queue) > 0 {
 		l.waiting = append(l.waiting, s)
 	}
 	l.drop(s)
@@ -80,22 +80,7 @@ func (l *limiter) acquire(caller string) (release func()) {
 
 // drop forgets a share that is not in use.
 func (l *limiter) drop(s *share) {
-	if s.running == 0 && s.queue.len() == 0 {
+	if s.running == 0 && len(s.queue) == 0 {
 		delete(l.shares, s.caller)
 	}
-}
-
-// A queue is first in, first out. It holds each entry once at most.
-type queue struct{ items list.List }
-
-func (q *queue) len() int { return q.items.Len() }
-
-func (q *queue) push(x *subscriber) { q.items.PushBack(x) }
-
-func (q *queue) pop() *subscriber {
-	first := q.items.Front()
-	if first == nil {
-		return nil
-	}
-	return q.items.Remove(first).(*subscriber)
 }

@@ -230,7 +230,7 @@ func (e *turns) launch(ctx context.Context, x *subscriber, in int) {
 			}
 		}
 		if h.running >= e.opts.Limits.PerHost {
-			h.waiting.push(x)
+			h.waiting = append(h.waiting, x)
 			return
 		}
 	}
@@ -264,8 +264,9 @@ func (e *turns) finish(x *subscriber, release func(), v outcome) {
 	release()
 	h := e.hosts[x.host]
 	h.running--
-	for next := h.waiting.pop(); next != nil; next = h.waiting.pop() {
-		if !next.gone {
+	for len(h.waiting) > 0 {
+		next := h.waiting[0]
+		if h.waiting = h.waiting[1:]; !next.gone {
 			e.limiters[next.limiter].push(next)
 			break
 		}
