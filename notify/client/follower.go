@@ -99,7 +99,7 @@ func (f *follower) connect(ctx context.Context) error {
 	defer stop()
 	f.conn, f.parts = conn, nil
 	if err := f.send(map[string]any{"type": "init", "token": f.opts.Token, "client": "freshet/notify/client"}); err != nil {
-		return f.lost(err)
+		return err
 	}
 	quiet := func() { conn.SetReadDeadline(time.Now().Add(silence)) }
 	answer := conn.PingHandler()
@@ -139,21 +139,6 @@ type reading struct {
 func (r reading) Read(p []byte) (int, error) {
 	r.before()
 	return r.Reader.Read(p)
-}
-
-// lost returns the close code that was received, if there is one, in place of the
-// write error that it caused.
-func (f *follower) lost(err error) error {
-	f.conn.SetReadDeadline(time.Now().Add(time.Second))
-	for {
-		if _, _, rerr := f.conn.ReadMessage(); rerr != nil {
-			var closed *websocket.CloseError
-			if errors.As(rerr, &closed) {
-				return rerr
-			}
-			return err
-		}
-	}
 }
 
 func (f *follower) send(v any) error {
