@@ -195,8 +195,7 @@ func (x *Entry) show() registry.Subscription {
 		s.State = registry.SubscriptionPaused
 	}
 	if !x.last.IsZero() {
-		t := x.last.UTC()
-		s.LastDelivery = &t
+		s.LastDelivery = new(x.last.UTC())
 	}
 	return s
 }

@@ -259,8 +259,7 @@ func (t *stream) step() (until time.Time, waits bool, err error) {
 	case cursor.Change:
 		c := ev.Change
 		if t.live == nil { // a WebSocket encodes the change before it waits
-			c = new(registry.Change)
-			*c = *ev.Change
+			c = new(*ev.Change)
 		}
 		return until, false, t.message(&StreamEvent{Kind: StreamChange, At: ev.At, CheckedAt: ev.CheckedAt,
 			StreamContent: &StreamContent{Change: c}})

@@ -1,6 +1,8 @@
 package notify
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -260,10 +262,7 @@ func (f *Follower) Take() []string {
 	if len(f.dirty) == 0 {
 		return nil
 	}
-	awake := make([]string, 0, len(f.dirty))
-	for q := range f.dirty {
-		awake = append(awake, q)
-	}
+	awake := slices.Collect(maps.Keys(f.dirty))
 	clear(f.dirty)
 	return awake
 }

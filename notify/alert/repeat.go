@@ -112,8 +112,7 @@ func (t Target) remind(s *registry.Subscription, k *kind, rules []string, now ti
 
 // reminded records when a receiver was told what fires, and up to which alert if the rest is still to be told.
 func reminded(s *registry.Subscription, at time.Time, to string) {
-	at = at.UTC()
-	s.Reminded, s.RemindedTo = &at, to
+	s.Reminded, s.RemindedTo = new(at.UTC()), to
 }
 
 // firing returns the firing alerts of rules, in order, without those that the receiver has refused. They are those that

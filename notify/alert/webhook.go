@@ -70,8 +70,7 @@ func (o *Options) webhookRequest(to *registry.Receiver, m *registry.AlertMessage
 		StartsAt: m.StartsAt.UTC(), Query: m.Query, Epoch: m.Position.Epoch, Seq: m.Position.Seq, URL: o.page(m.Query),
 		Repeated: m.Seq == 0}
 	if !m.EndsAt.IsZero() {
-		ends := m.EndsAt.UTC()
-		data.EndsAt = &ends
+		data.EndsAt = new(m.EndsAt.UTC())
 	}
 	content, err := json.Marshal(data)
 	body, header := webhook.Message(m.ID, "alert."+string(m.State), m.At, content, []registry.Secret{{Key: to.Secret}}, o.Now())

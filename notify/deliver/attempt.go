@@ -231,8 +231,3 @@ func (e *Engine) record(ctx context.Context, id string, do func(*registry.Subscr
 		}
 	}
 }
-
-func utc(t time.Time) *time.Time {
-	t = t.UTC()
-	return &t
-}

@@ -258,7 +258,7 @@ func TestEndsDuringHold(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprint("fails ", fails), func(t *testing.T) {
 			s := pendingCalls("a", "http://127.0.0.1:1", 0)
-			s.ExpiresAt = utc(time.Now().Add(100 * time.Millisecond))
+			s.ExpiresAt = new(time.Now().UTC().Add(100 * time.Millisecond))
 			e := newTestEngine(t, func(o *Options) {
 				o.Schedule = Schedule{Pauses: []time.Duration{time.Hour}, Probe: time.Hour}
 				o.Targets = map[registry.Way]Target{"count": leased{fails}}
@@ -281,7 +281,7 @@ func TestEditDuringTurn(t *testing.T) {
 		}}}
 	}, func() registry.Subscription {
 		s := pendingCalls("a", "http://127.0.0.1:1", 0)
-		s.NextTry = utc(time.Now().Add(time.Hour))
+		s.NextTry = new(time.Now().UTC().Add(time.Hour))
 		return s
 	}())
 	<-decides

@@ -79,7 +79,7 @@ func TestReceiversThatBeginToHang(t *testing.T) {
 	s := newTestEngine(t, func(o *Options) { o.Limits, o.Timing = Limits{Wide: 8}, Timing{Header: time.Hour, Total: time.Hour} })
 	put := func(id, caller, callback string) {
 		x := pendingCalls(id, callback, 1)
-		x.Caller, x.LastDelivery = caller, utc(time.Now())
+		x.Caller, x.LastDelivery = caller, new(time.Now().UTC())
 		s.put(x)
 	}
 	for i := range 20 {

@@ -145,7 +145,7 @@ func (p *Schedule) judge(s *registry.Subscription, c *Call, r Reply) Verdict {
 // Delivered records an accepted delivery, or an accepted question.
 func Delivered(s *registry.Subscription, r Reply, asks bool) {
 	s.Failures, s.Attempts, s.Refusals, s.FailingSince, s.LastError, s.NextTry, s.Asked = 0, 0, 0, nil, "", nil, false
-	s.LastAttempt = utc(r.At)
+	s.LastAttempt = new(r.At.UTC())
 	if !asks {
 		s.LastDelivery = s.LastAttempt
 		s.Deliveries++
@@ -219,14 +219,14 @@ func failed(s *registry.Subscription, r Reply, pause time.Duration) {
 	s.Failures, s.Asked = max(s.Failures, 0)+1, r.Wait > 0 || r.Alone
 	before := r.Sent
 	if s.FailingSince == nil {
-		s.FailingSince = utc(before)
+		s.FailingSince = new(before.UTC())
 	} else if s.LastAttempt != nil {
 		before = *s.LastAttempt
 	}
 	if passed := r.At.Round(0).Sub(before.Round(0)); passed < 0 || passed > mostApart { // the clock was set, or the server did not run
-		s.FailingSince = utc(s.FailingSince.Add(passed))
+		s.FailingSince = new(s.FailingSince.Add(passed).UTC())
 	}
-	s.LastAttempt, s.LastError, s.NextTry = utc(r.At), r.Problem(), utc(r.At.Add(pause))
+	s.LastAttempt, s.LastError, s.NextTry = new(r.At.UTC()), r.Problem(), new(r.At.Add(pause).UTC())
 }
 
 // failsFor is how long a receiver may fail before it is disabled.

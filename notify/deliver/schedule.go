@@ -237,12 +237,10 @@ func (e *turns) launch(ctx context.Context, x *subscriber, in int) {
 	probe, release := x.probing, e.limiters[in].acquire(x.caller)
 	x.state, x.again, x.probing = running, false, false
 	h.running++
-	e.running.Add(1)
-	go func() {
-		defer e.running.Done()
+	e.running.Go(func() {
 		v := e.serve(ctx, x, probe)
 		e.finish(x, release, v)
-	}()
+	})
 }
 
 // lapsedPause is the time between two looks at a host whose callbacks may not be called for the moment.
