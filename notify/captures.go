@@ -1,50 +1,6 @@
 package notify
 
-import (
-	"github.com/freshet/freshet/notify/cursor"
-	"github.com/freshet/freshet/registry"
-)
-
-// A capturesCursor is a reader's place in a profile's history. A reader resumes from
-// a capture. The cursor also counts all ends of rounds, so that each connection gets
-// each expiry once.
-type capturesCursor struct {
-	profile string
-	pos     registry.Position // the newest capture that was sent
-	end     uint64
-}
-
-// from places the cursor after a capture.
-func (c *capturesCursor) from(log Captures, p registry.Position) error {
-	end, err := log.EndOf(c.profile, p)
-	if err == nil {
-		c.pos, c.end = p, end
-	}
-	return err
-}
-
-// newest places the cursor after the newest end.
-func (c *capturesCursor) newest(log Captures) error {
-	s, err := log.ProfileStatus(c.profile)
-	if err != nil {
-		return err
-	}
-	c.pos, c.end = s.Position, s.Seq+s.Expired // expiries may follow the newest capture
-	return nil
-}
-
-// next reads the ends that follow.
-func (c *capturesCursor) next(log Captures) ([]registry.RoundEnd, error) {
-	return log.Ends(c.profile, c.pos.Epoch, c.end, cursor.PageSize)
-}
-
-// passed moves the cursor past an end.
-func (c *capturesCursor) passed(e *registry.RoundEnd) {
-	c.end = e.End
-	if e.State == registry.RoundCaptured {
-		c.pos = e.Position
-	}
-}
+import "github.com/freshet/freshet/registry"
 
 // A captureResult is the position of a result in a capture.
 type captureResult struct {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/freshet/freshet/notify/cursor"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -32,8 +33,7 @@ func (s *Server) FollowCaptures(ctx context.Context, p registry.Profile, o Strea
 	return func(yield func(CaptureEvent, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		t := captureStream{s: s, ctx: ctx, live: o.Live, cursor: capturesCursor{profile: p.ID}, awake: s.opts.Waker.followOne(p.ID,
-			o.Live.turn()), yield: yield}
+		t := captureStream{s: s, ctx: ctx, live: o.Live, profile: p.ID, awake: s.opts.Waker.followOne(p.ID, o.Live.turn()), yield: yield}
 		defer t.awake.Close()
 		if t.listed = o.entry(); t.listed == nil {
 			about := *o.As
@@ -41,7 +41,7 @@ func (s *Server) FollowCaptures(ctx context.Context, p registry.Profile, o Strea
 			t.listed = s.Enlist(about, func() { cancel(ErrDropped) })
 			defer t.listed.Leave()
 		}
-		t.listed.follow(t.cursor.pos, t.awake)
+		t.listed.follow(t.pos, t.awake)
 		err := t.begin(o.After)
 		for err == nil && ctx.Err() == nil {
 			err = t.step()
@@ -54,7 +54,7 @@ func (s *Server) FollowCaptures(ctx context.Context, p registry.Profile, o Strea
 		case ctx.Err() != nil:
 			return
 		}
-		yield(CaptureEvent{At: t.cursor.pos}, err)
+		yield(CaptureEvent{At: t.pos}, err)
 	}
 }
 
@@ -66,23 +66,25 @@ func (o *StreamOptions) entry() *Entry {
 	return o.Live.Entry
 }
 
-// A captureStream passes the ends of rounds to a consumer.
+// A captureStream passes the ends of rounds to a consumer, which resumes from a capture.
 type captureStream struct {
-	s      *Server
-	ctx    context.Context
-	live   *LiveOptions
-	cursor capturesCursor
-	awake  *Follower
-	listed *Entry
-	last   time.Time // when the consumer last got something
-	yield  func(CaptureEvent, error) bool
+	s       *Server
+	ctx     context.Context
+	live    *LiveOptions
+	profile string
+	pos     registry.Position // of the newest capture that was sent
+	ends    uint64            // of rounds that were sent, expiries included: each connection gets each of them once
+	awake   *Follower
+	listed  *Entry
+	last    time.Time // when the consumer last got something
+	yield   func(CaptureEvent, error) bool
 }
 
 func (t *captureStream) begin(after *registry.Position) error {
 	if after == nil {
 		return t.restart(CaptureEvent{Kind: StreamMoved})
 	}
-	err := t.cursor.from(t.s.opts.Captures, *after)
+	end, err := t.s.opts.Captures.EndOf(t.profile, *after)
 	var gap *registry.GapError
 	switch {
 	case errors.As(err, &gap):
@@ -90,19 +92,22 @@ func (t *captureStream) begin(after *registry.Position) error {
 	case err != nil:
 		return err
 	}
+	t.pos, t.ends = *after, end
 	return t.emit(CaptureEvent{Kind: StreamResumed})
 }
 
+// restart goes on after the newest end. Expiries may follow the newest capture.
 func (t *captureStream) restart(e CaptureEvent) error {
-	t.cursor.pos, t.cursor.end = registry.Position{}, 0
-	if err := t.cursor.newest(t.s.opts.Captures); err != nil {
+	st, err := t.s.opts.Captures.ProfileStatus(t.profile)
+	if err != nil {
 		return err
 	}
+	t.pos, t.ends = st.Position, st.Seq+st.Expired
 	return t.emit(e)
 }
 
 func (t *captureStream) emit(e CaptureEvent) error {
-	t.last, e.At = time.Now(), t.cursor.pos
+	t.last, e.At = time.Now(), t.pos
 	t.listed.moved(e.At)
 	if !t.yield(e, nil) {
 		return errStopped
@@ -115,7 +120,7 @@ func (t *captureStream) held() bool { return t.listed.paused.Load() || t.live !=
 
 // step emits the next ends, or waits.
 func (t *captureStream) step() error {
-	page, err := t.cursor.next(t.s.opts.Captures)
+	page, err := t.s.opts.Captures.Ends(t.profile, t.pos.Epoch, t.ends, cursor.PageSize)
 	var gap *registry.GapError
 	switch {
 	case errors.As(err, &gap):
@@ -136,7 +141,10 @@ func (t *captureStream) step() error {
 }
 
 func (t *captureStream) end(e *registry.RoundEnd) error {
-	t.cursor.passed(e)
+	t.ends = e.End
+	if e.State == registry.RoundCaptured {
+		t.pos = e.Position
+	}
 	if e.State == registry.RoundCaptured || t.live == nil {
 		t.listed.delivered(time.Now())
 	}
