@@ -103,9 +103,7 @@ func (t *allStream) change(ev *cursor.Event) error {
 		return err
 	}
 	t.id = t.cursor.EventID()
-	t.cursor.Lend()
-	err = t.e.document("change", t.id, []byte("{"), doc, []byte("}"))
-	t.cursor.Back()
+	t.cursor.During(func() { err = t.e.document("change", t.id, []byte("{"), doc, []byte("}")) })
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@
 // stored subscription, ask once, and store what it leaves.
 //
 // What many clients are sent alike is made once: pages of the log, results, and the
-// encoded members of a change are caches with a bound in bytes (onceCache). A writer
+// encoded members of a change are caches with a bound in bytes (loan.Cache). A writer
 // that has to wait for its client lends such data back (package loan, Documents) and
 // gets it again afterwards.
 //

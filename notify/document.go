@@ -18,7 +18,7 @@ import (
 // afterwards; a document that was not kept is made again. So stalled readers do not
 // keep documents in memory. Methods may be called concurrently.
 type Documents struct {
-	cache onceCache[documentKey, *content]
+	cache loan.Cache[documentKey, *content]
 
 	mu     sync.Mutex
 	places map[string]chan struct{}
@@ -26,11 +26,18 @@ type Documents struct {
 
 // NewDocuments returns documents of which none is kept yet.
 func NewDocuments() *Documents {
-	return &Documents{cache: onceCache[documentKey, *content]{capacity: keepDocuments}, places: make(map[string]chan struct{})}
+	return &Documents{cache: loan.Cache[documentKey, *content]{Capacity: keepDocuments, Keep: keepTime},
+		places: make(map[string]chan struct{})}
 }
 
 // keepDocuments is the weight of the documents that are kept, in bytes.
 const keepDocuments = 16 << 20
+
+// A changeKey names a net change: the difference between two positions of a query.
+type changeKey struct {
+	query, epoch string
+	prev, seq    uint64
+}
 
 // A documentKey identifies a document by the change or result that it holds and by its
 // encoding.
@@ -95,7 +102,7 @@ func weighContent(c *content) int { return c.size }
 var ErrMoved = errors.New("the content that was being sent is no longer kept")
 
 func (d *Documents) content(key documentKey, make func() ([]byte, error)) (*content, error) {
-	return d.cache.get(key, func() (*content, error) {
+	return d.cache.Get(key, func() (*content, error) {
 		b, err := make()
 		if err != nil {
 			return nil, err
@@ -112,7 +119,7 @@ func (d *Documents) Open(class, key string, write func(io.Writer) (about any, er
 	k := documentKey{as: class + " " + shortKey(key)}
 	places := d.class(class)
 	get := func() (*content, error) {
-		return d.cache.get(k, func() (*content, error) {
+		return d.cache.Get(k, func() (*content, error) {
 			places <- struct{}{}
 			defer func() { <-places }()
 			var p pieces
@@ -169,7 +176,7 @@ type Document struct {
 	again func() (*content, error)
 	size  int
 	sum   uint64
-	held  loan.Loan[*content]
+	held  loan.Loan[content]
 }
 
 // Size returns the length in bytes.
@@ -200,9 +207,7 @@ func (d *Document) Each(write func([]byte) error) error {
 			d.held.Drop()
 			return write(p)
 		}
-		d.held.Lend()
-		err = write(p)
-		d.held.Back()
+		d.held.During(func() { err = write(p) })
 		if err != nil {
 			return err
 		}
@@ -211,11 +216,7 @@ func (d *Document) Each(write func([]byte) error) error {
 }
 
 // During runs wait, which may take long. Meanwhile the content may be dropped.
-func (d *Document) During(wait func()) {
-	d.held.Lend()
-	wait()
-	d.held.Back()
-}
+func (d *Document) During(wait func()) { d.held.During(wait) }
 
 // Have gets the content again if it was dropped. The error is ErrMoved if that cannot be.
 func (d *Document) Have() error {
@@ -224,8 +225,8 @@ func (d *Document) Have() error {
 }
 
 func (d *Document) piece(i int) ([]byte, error) {
-	c, ok := d.held.Get()
-	if !ok {
+	c := d.held.Get()
+	if c == nil {
 		var err error
 		if c, err = d.again(); err != nil {
 			return nil, err

@@ -84,7 +84,7 @@ func (s *Server) OpenEvent(query, as string, ev *StreamEvent, write func(*Stream
 // ErrMoved if the query has another result by now and the old one is not kept.
 func (s *Server) table(query string, at registry.Position, f *cursor.Filter) (*tableRows, error) {
 	key := documentKey{changeKey{query, at.Epoch, at.Seq, at.Seq}, filterKey(f)}
-	return s.tables.get(key, func() (*tableRows, error) {
+	return s.tables.Get(key, func() (*tableRows, error) {
 		if !f.All() {
 			whole, err := s.table(query, at, nil)
 			if err != nil {

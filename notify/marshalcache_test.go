@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/diff"
+	"github.com/freshet/freshet/notify/loan"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -37,71 +38,31 @@ func TestWrittenOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	members := func(c *registry.Change) string {
+	members := func(c *registry.Change) []byte {
 		body, err := s.changeContent(c, nil)
 		if err != nil {
-			t.Error(err)
-			return ""
+			t.Fatal(err)
 		}
-		return string(body.pieces[0])
+		return body.pieces[0]
 	}
+	first := members(c)
 	var all sync.WaitGroup
 	for range 1000 {
 		all.Go(func() {
-			if got := "{" + members(c) + "}"; got != string(want) {
+			got := members(c)
+			if "{"+string(got)+"}" != string(want) {
 				t.Errorf("got %s, want %s", got, want)
+			}
+			if &got[0] != &first[0] {
+				t.Error("marshalled again for another follower")
 			}
 		})
 	}
 	all.Wait()
-	if n := s.documents.cache.misses; n != 1 {
-		t.Errorf("marshalled %d times for a thousand followers", n)
-	}
 	fold := *c
 	fold.Prev = 0
-	if members(&fold) == members(c) || s.documents.cache.misses != 2 {
+	if string(members(&fold)) == string(members(c)) {
 		t.Error("a fold was taken for the change that it ends with")
-	}
-}
-
-func TestKeptIsBounded(t *testing.T) {
-	var k onceCache[int, []byte]
-	put := func(key, size int) {
-		if _, err := k.get(key, func() ([]byte, error) { return make([]byte, size), nil }, func(b []byte) int { return len(b) }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i := range 3 * keepEntries {
-		put(i, 1)
-		put(0, 1) // is used all the time
-	}
-	if len(k.byKey) != keepEntries || k.order.Len() != keepEntries || k.byKey[0] == nil {
-		t.Errorf("%d small ones kept, %d in order, the one in use: %v", len(k.byKey), k.order.Len(), k.byKey[0] != nil)
-	}
-	for i := range 60 {
-		put(-i, 1<<20)
-		if k.weight > keepWeight {
-			t.Fatalf("%d bytes kept", k.weight)
-		}
-	}
-	sum := 0
-	for _, m := range k.byKey {
-		sum += len(m.value)
-	}
-	if sum != k.weight || k.order.Len() != len(k.byKey) || len(k.byKey) < 3 {
-		t.Errorf("%d bytes counted, %d kept in %d", k.weight, sum, len(k.byKey))
-	}
-	put(1<<20, 2*keepWeight)
-	if len(k.byKey) != 1 {
-		t.Errorf("%d kept beside one that is too heavy", len(k.byKey))
-	}
-	k.sweep()
-	if put(7, 1); len(k.byKey) != 1 || k.byKey[7] == nil {
-		t.Errorf("%d kept after a light one came", len(k.byKey))
-	}
-	k.sweep()
-	if k.sweep(); len(k.byKey) != 0 || k.weight != 0 || k.sweeps {
-		t.Errorf("%d kept of %d bytes that are not asked for", len(k.byKey), k.weight)
 	}
 }
 
@@ -118,9 +79,7 @@ func TestDocumentIsMadeAgain(t *testing.T) {
 	}
 	letGo := func(doc *Document) {
 		doc.held.Drop()
-		for _, m := range d.cache.byKey {
-			d.cache.drop(m)
-		}
+		d.cache = loan.Cache[documentKey, *content]{Capacity: keepDocuments}
 	}
 	doc := open("a")
 	var got bytes.Buffer

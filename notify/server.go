@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/notify/cursor"
+	"github.com/freshet/freshet/notify/loan"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -20,8 +21,8 @@ type Server struct {
 	listing // of what connected clients follow
 
 	opts   Options
-	pages  onceCache[documentKey, []registry.Change]
-	tables onceCache[documentKey, *tableRows]
+	pages  loan.Cache[documentKey, []registry.Change]
+	tables loan.Cache[documentKey, *tableRows]
 
 	documents *Documents
 	folds     chan struct{} // see foldPlaces
@@ -49,7 +50,8 @@ func NewServer(o Options) *Server {
 	o.fill()
 	s := &Server{
 		opts:   o,
-		tables: onceCache[documentKey, *tableRows]{capacity: keepTables},
+		pages:  loan.Cache[documentKey, []registry.Change]{Capacity: keepPages, Keep: keepTime},
+		tables: loan.Cache[documentKey, *tableRows]{Capacity: keepTables, Keep: keepTime},
 
 		documents: NewDocuments(),
 		folds:     foldPlaces(),
@@ -92,7 +94,7 @@ func (s *Server) After(query string, p registry.Position, limit int) ([]registry
 	if err != nil || p.Epoch != st.Position.Epoch || p.Seq >= st.Position.Seq {
 		return s.opts.Log.After(query, p, limit)
 	}
-	return s.pages.get(documentKey{changeKey{query, p.Epoch, p.Seq, st.Position.Seq}, strconv.Itoa(limit)}, func() ([]registry.Change, error) {
+	return s.pages.Get(documentKey{changeKey{query, p.Epoch, p.Seq, st.Position.Seq}, strconv.Itoa(limit)}, func() ([]registry.Change, error) {
 		return s.opts.Log.After(query, p, limit)
 	}, pageWeight)
 }
@@ -164,8 +166,15 @@ func (s *Server) Rechecked() <-chan struct{} {
 // not be modified.
 func (s *Server) sharePage(query string, from, newest registry.Position, read func() ([]registry.Change,
 	error)) ([]registry.Change, error) {
-	return s.pages.get(documentKey{changeKey: changeKey{query, newest.Epoch, from.Seq, newest.Seq}}, read, pageWeight)
+	return s.pages.Get(documentKey{changeKey: changeKey{query, newest.Epoch, from.Seq, newest.Seq}}, read, pageWeight)
 }
+
+// keepPages bounds the bytes of pages of the log that are kept for followers, and keepTime is how long what nothing asks for is
+// kept, at least.
+const (
+	keepPages = 16 << 20
+	keepTime  = 20 * time.Second
+)
 
 func pageWeight(page []registry.Change) int {
 	n := len(page) * 512

@@ -63,12 +63,8 @@ func (m *MultiCursor) Jump(o registry.Offset) {
 // Sent records the time of the last message to the reader. The rate counts from it.
 func (m *MultiCursor) Sent(at time.Time) { m.sent = at }
 
-// Lend gives up the page before a write that may wait for the reader. Call Back after
-// the write.
-func (m *MultiCursor) Lend() { m.page.Lend() }
-
-// Back reverses Lend.
-func (m *MultiCursor) Back() { m.page.Back() }
+// During runs a write that may wait for the reader. Meanwhile the page may be dropped.
+func (m *MultiCursor) During(write func()) { m.page.During(write) }
 
 // Next returns the reader's next event. It reads at most one page. If there may be more,
 // it returns Wait with Until set to now. Every event advances the cursor. The error comes
@@ -132,8 +128,10 @@ func (m *MultiCursor) pick() (h *held, anyway bool) {
 }
 
 func (m *MultiCursor) readOn(r *Reader, now time.Time) (Event, error) {
-	rest, ok := m.page.Get()
-	if !ok {
+	var rest []registry.Change
+	if kept := m.page.Get(); kept != nil {
+		rest = *kept
+	} else {
 		head, err := r.Head()
 		if err != nil {
 			return Event{}, err
@@ -171,7 +169,7 @@ func (m *MultiCursor) readOn(r *Reader, now time.Time) (Event, error) {
 		m.at.Seq = next.Offset
 		if wanted && m.Filter.All() && m.Rate == 0 && len(m.held) == 0 {
 			if rest = rest[i+1:]; len(rest) > 0 {
-				m.page.Put(rest)
+				m.page.Put(&rest)
 			} else {
 				m.page.Drop()
 			}

@@ -42,7 +42,7 @@ func (w *world) reader() *cursor.Reader {
 // remember lets some of the tests' cursors share a memory.
 func (w *world) remember(t *rapid.T) {
 	if rapid.Bool().Draw(t, "memory") {
-		w.memory = new(cursor.Memory)
+		w.memory = cursor.NewMemory()
 	}
 }
 

@@ -1,20 +1,26 @@
 package loan
 
-import "testing"
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
 
-// A timer that fires while a write ends does not drop what the next write relies on.
-func TestTimerAfterTheWrite(t *testing.T) {
-	var l Loan[int]
-	l.Put(7)
-	l.Lend()
-	l.Back()
-	l.expire() // as the timer does that could not be stopped any more
-	if v, ok := l.Get(); v != 7 || !ok {
-		t.Error("the value is dropped after the write")
-	}
-	l.Lend()
-	l.expire()
-	if _, ok := l.Get(); ok {
-		t.Error("the value is kept during a write that lasts")
-	}
+// A write that lasts drops the value, and no other does.
+func TestDuring(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l Loan[int]
+		l.Put(new(7))
+		l.During(func() { time.Sleep(Lag / 2) })
+		time.Sleep(2 * Lag)
+		if v := l.Get(); v == nil || *v != 7 {
+			t.Error("the value is dropped after a quick write")
+		}
+		l.During(func() {
+			time.Sleep(2 * Lag)
+			if l.Get() != nil {
+				t.Error("the value is kept during a write that lasts")
+			}
+		})
+	})
 }

@@ -102,7 +102,7 @@ func New(o Options) *Target {
 	if o.Format.MaxChange == 0 || o.Format.MaxChange > maxMessage {
 		o.Format.MaxChange = maxMessage
 	}
-	return &Target{opts: o, reader: cursor.Reader{Log: o.Log, Head: o.Head, Memory: new(cursor.Memory)},
+	return &Target{opts: o, reader: cursor.Reader{Log: o.Log, Head: o.Head, Memory: cursor.NewMemory()},
 		rules: cursor.Rules{Fold: foldAbove, Limit: o.Format.MaxChange}}
 }
 

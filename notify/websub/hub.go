@@ -112,7 +112,7 @@ func New(o Options) *Hub {
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	const day = 24 * time.Hour
 	o.Lease = Lease{cmp.Or(o.Lease.Min, time.Minute), cmp.Or(o.Lease.Default, 10*day), cmp.Or(o.Lease.Max, 30*day)}
-	return &Hub{opts: o, reader: cursor.Reader{Log: o.Log, Memory: new(cursor.Memory)}}
+	return &Hub{opts: o, reader: cursor.Reader{Log: o.Log, Memory: cursor.NewMemory()}}
 }
 
 // Pending returns the number of requests whose callbacks this process still has to ask.
