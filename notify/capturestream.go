@@ -26,7 +26,7 @@ func (e *CaptureEvent) Members() []Field {
 	return expired(e.End)
 }
 
-// FollowCaptures follows the rounds of a profile for one consumer, as Stream does a query. They are
+// FollowCaptures follows the rounds of a profile for one consumer, as Follow does a query. They are
 // never folded, because each is about its own results. It begins after the newest capture, or goes on
 // from After. Of the options, only After, As and Live apply.
 func (s *Server) FollowCaptures(ctx context.Context, p registry.Profile, o StreamOptions) iter.Seq2[CaptureEvent, error] {
@@ -65,6 +65,9 @@ func (o *StreamOptions) entry() *Entry {
 	}
 	return o.Live.Entry
 }
+
+// errStopped reports that the consumer ended the iteration.
+var errStopped = errors.New("the consumer stopped")
 
 // A captureStream passes the ends of rounds to a consumer, which resumes from a capture.
 type captureStream struct {

@@ -28,10 +28,10 @@
 // that has to wait for its client lends such data back (package loan, Documents) and
 // gets it again afterwards.
 //
-// Who does the work: all connected clients have the same loop, Server.Stream, which waits for
-// its cursor. An event stream and a SEPA subscription are a goroutine each that ranges over
-// it. A WebSocket (package live) has a goroutine for each subscription, which ranges over a
-// stream, and one that reads its client. They share a gathering: a goroutine enters it, adds
+// Who does the work: all connected clients have the same loop, Server.Follow, which waits for
+// its cursor. An event stream and a SEPA subscription are a goroutine each that runs
+// it. A WebSocket (package live) has a goroutine for each subscription, which runs it, too,
+// and one that reads its client. They share a gathering: a goroutine enters it, adds
 // frames, and leaves before it waits, and the last one to leave writes. A wake-up of several
 // queries enters all subscriptions first, so what a commit brings to a connection is one write.
 // While the client does not read, they wait for that write, and what follows stays in the log.
@@ -40,8 +40,8 @@
 // # Adding a way
 //
 // A way only encodes events and sends them. One for connected clients is an HTTP handler
-// that ranges over [Server.Stream] and writes each event. The example of Stream is such a
-// loop, and Accept of package live upgrades a WebSocket; package sepa is a complete way. One for
+// that gives [Server.Follow] a function which writes each event. The example of Follow is such a
+// one, and Accept of package live upgrades a WebSocket; package sepa is a complete way. One for
 // callbacks implements deliver.Target, whose Next returns the next request of a
 // subscription; package webhook is a complete way. Its handler makes a subscription with
 // Engine.Edit: an id with a prefix of its own, the query, and the state Active or, until

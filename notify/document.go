@@ -182,6 +182,14 @@ type Document struct {
 // Size returns the length in bytes.
 func (d *Document) Size() int { return d.size }
 
+// Small returns the content if it is one piece that is held, else nil.
+func (d *Document) Small() []byte {
+	if c := d.held.Get(); c != nil && len(c.pieces) == 1 {
+		return c.pieces[0]
+	}
+	return nil
+}
+
 // Close drops the content.
 func (d *Document) Close() { d.held.Drop() }
 

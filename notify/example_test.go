@@ -2,6 +2,7 @@ package notify_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 // A way only encodes events and sends them. This one writes a line for each row. Position,
 // filter, rate and resumption are the concern of the stream's cursor.
-func ExampleServer_Stream() {
+func ExampleServer_Follow() {
 	log := notifytest.NewLog("e")
 	cities := log.Add("cities", diff.Select, false)
 	record := func(names ...string) {
@@ -37,11 +38,8 @@ func ExampleServer_Stream() {
 
 	live := notify.NewServer(notifytest.Options(log, notify.NewWaker(), nil))
 	defer live.Shutdown(context.Background())
-	for e, err := range live.Stream(context.Background(), cities, notify.StreamOptions{After: &seen.Position}) {
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+	done := errors.New("done")
+	err = live.Follow(context.Background(), cities, &notify.StreamOptions{After: &seen.Position}, func(e *notify.StreamEvent) error {
 		switch e.Kind {
 		case notify.StreamSnapshot: // the client has to drop what it has
 			fmt.Println("from the start")
@@ -56,8 +54,12 @@ func ExampleServer_Stream() {
 			line("-", d.OldVars, d.Removed)
 		}
 		if e.At.Seq == 3 {
-			return
+			return done
 		}
+		return nil
+	})
+	if err != done {
+		fmt.Println(err)
 	}
 	// Output:
 	// 2 + Graz

@@ -8,33 +8,27 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// changeContent returns the members of a change's JSON object, without the braces.
-// They are encoded once for all followers of a query.
-func (s *Server) changeContent(c *registry.Change, filter *cursor.Filter) (*content, error) {
-	return s.documents.content(keyOfChange(c, filter), func() ([]byte, error) {
-		return appendChange(nil, c, s.format(filter)), nil
-	})
+// OpenChange opens the members of the JSON object of an event's change, without the braces, as MarshalChange writes them. They are
+// encoded once for all followers of a query.
+func (s *Server) OpenChange(ev *StreamEvent) (*Document, error) {
+	return s.openChange(ev.Change, ev.filter)
 }
 
-func keyOfChange(c *registry.Change, filter *cursor.Filter) documentKey {
+// openChange opens the members of a change. It keeps no rows: if they are needed again, they are read from the log.
+func (s *Server) openChange(c *registry.Change, filter *cursor.Filter) (*Document, error) {
+	if c.Delta == nil {
+		return nil, fmt.Errorf("change %s of %s: %w", c.Position(), c.Query, errNoDelta)
+	}
 	key := documentKey{changeKey: changeKey{c.Query, c.Epoch, c.Prev, c.Seq}}
 	if !filter.All() {
 		key.as = filterKey(filter)
 	}
-	return key
-}
-
-// changeDocument returns the content of a change as a document. It keeps no rows: if
-// they are needed again, they are read from the log.
-func (s *Server) changeDocument(key documentKey, filter *cursor.Filter, body *content) *Document {
-	return newDocument(body, func() (*content, error) {
-		return s.documents.content(key, func() ([]byte, error) {
-			again, err := s.rereadChange(key.changeKey, filter)
-			if err != nil {
-				return nil, err
-			}
-			return appendChange(nil, &again, s.format(filter)), nil
-		})
+	return s.documents.open(key, func() ([]byte, error) { return appendChange(nil, c, s.format(filter)), nil }, func() ([]byte, error) {
+		again, err := s.rereadChange(key.changeKey, filter)
+		if err != nil {
+			return nil, err
+		}
+		return appendChange(nil, &again, s.format(filter)), nil
 	})
 }
 
@@ -103,33 +97,6 @@ func (s *Server) table(query string, at registry.Position, f *cursor.Filter) (*t
 	}, weighTable)
 }
 
-// A Body is a change in JSON: its members, without the braces.
-type Body struct {
-	*content
-	document func() *Document
-}
-
-// Small returns the members if they are few bytes, else nil.
-func (b *Body) Small() []byte {
-	if len(b.pieces) > 1 {
-		return nil
-	}
-	return b.pieces[0]
-}
-
-// Document returns the members as a document.
-func (b *Body) Document() *Document { return b.document() }
-
-// OpenChange returns the change of an event. It is encoded once for all followers of a query.
-func (s *Server) OpenChange(ev *StreamEvent) (*Body, error) {
-	filter, key := ev.filter, keyOfChange(ev.Change, ev.filter)
-	body, err := s.changeContent(ev.Change, filter)
-	if err != nil {
-		return nil, err
-	}
-	return &Body{body, func() *Document { return s.changeDocument(key, filter, body) }}, nil
-}
-
 // OpenPart returns the rows of a result from one on, of about size bytes, and which one follows them; last says that
 // there is none. The error is ErrMoved if the query has another result by now and the old one is not kept.
 func (s *Server) OpenPart(query string, at registry.Position, f *cursor.Filter, from, size int) (doc *Document, to int, last bool,
@@ -154,18 +121,6 @@ func (s *Server) openRows(query string, at registry.Position, f *cursor.Filter, 
 		}
 		return rows.json(from, to), nil
 	})
-}
-
-// openChange opens the members of a change as MarshalChange writes them.
-func (s *Server) openChange(c *registry.Change, filter *cursor.Filter) (*Document, error) {
-	if c.Delta == nil {
-		return nil, fmt.Errorf("change %s of %s: %w", c.Position(), c.Query, errNoDelta)
-	}
-	body, err := s.changeContent(c, filter)
-	if err != nil {
-		return nil, err
-	}
-	return s.changeDocument(keyOfChange(c, filter), filter, body), nil
 }
 
 // format returns how changes are written that a filter has left.

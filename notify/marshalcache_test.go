@@ -39,11 +39,11 @@ func TestWrittenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	members := func(c *registry.Change) []byte {
-		body, err := s.changeContent(c, nil)
+		doc, err := s.openChange(c, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return body.pieces[0]
+		return doc.Small()
 	}
 	first := members(c)
 	var all sync.WaitGroup

@@ -46,8 +46,8 @@ func (s *Server) Changes(w http.ResponseWriter, r *http.Request, caller string, 
 	}
 	s.stream(w, r, func(ctx context.Context, e *events) error {
 		o.Lagging = func() bool { return e.lagging }
-		t := changesStream{s: s, e: e, query: query.ID, filter: o.Filter}
-		return t.run(ctx, o)
+		t := changesStream{s: s, e: e, query: query.ID}
+		return e.ended(s.Follow(ctx, t.query, &o, t.write))
 	})
 }
 
@@ -138,22 +138,9 @@ func (e *events) ended(err error) error {
 
 // A changesStream writes the stream of one query as events.
 type changesStream struct {
-	s      *Server
-	e      *events
-	query  string
-	filter *cursor.Filter
-}
-
-func (t *changesStream) run(ctx context.Context, o StreamOptions) error {
-	for ev, err := range t.s.Stream(ctx, t.query, o) {
-		if err == nil {
-			err = t.write(&ev)
-		}
-		if err != nil {
-			return t.e.ended(err)
-		}
-	}
-	return nil
+	s     *Server
+	e     *events
+	query string
 }
 
 func (t *changesStream) write(ev *StreamEvent) error {
@@ -165,7 +152,7 @@ func (t *changesStream) write(ev *StreamEvent) error {
 		return t.e.event("alive", id, frameless(field{"query", t.query}, field{"epoch", ev.At.Epoch}, field{"seq", ev.At.Seq},
 			field{"checked_at", TimeOrNil(ev.CheckedAt)}, field{"proved", TimeOrNil(t.s.Proved(t.query, ev.At))}))
 	case StreamChange:
-		doc, err := t.s.openChange(ev.Change, t.filter)
+		doc, err := t.s.OpenChange(ev)
 		if err != nil {
 			return err
 		}
@@ -189,9 +176,9 @@ func (t *changesStream) write(ev *StreamEvent) error {
 // too many.
 func (t *changesStream) snapshot(ev *StreamEvent) (head []byte, doc *Document, err error) {
 	st, at, res := &ev.Status, ev.At, ev.Result
-	rows, err := t.s.table(t.query, at, t.filter)
+	rows, err := t.s.table(t.query, at, ev.filter)
 	if errors.Is(err, ErrMoved) { // since the event was made
-		rows, err = tableOf(t.filter, res), nil
+		rows, err = tableOf(ev.filter, res), nil
 	}
 	if err != nil {
 		return nil, nil, err
@@ -210,6 +197,6 @@ func (t *changesStream) snapshot(ev *StreamEvent) (head []byte, doc *Document, e
 	}
 	head = frameless(fields...)
 	head = append(head[:len(head)-1], `,"results":`...)
-	doc, err = t.s.openRows(t.query, at, t.filter, rows, "result ", 0, rows.len())
+	doc, err = t.s.openRows(t.query, at, ev.filter, rows, "result ", 0, rows.len())
 	return head, doc, err
 }

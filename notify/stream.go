@@ -3,7 +3,6 @@ package notify
 import (
 	"context"
 	"errors"
-	"iter"
 	"time"
 
 	"github.com/freshet/freshet/diff"
@@ -99,27 +98,10 @@ const (
 	StreamResumed // the log continues from After; with Live, at the beginning
 )
 
-// Stream follows one query for one consumer. Missed and new changes are one sequence.
-// The consumer sets the pace: while it blocks the stream, the stream holds only its
-// cursor. The sequence ends with ctx or with an error: that of the log, one that
-// wraps registry.ErrNotFound when the query has no holder any more, or ErrDropped.
-func (s *Server) Stream(ctx context.Context, query string, o StreamOptions) iter.Seq2[StreamEvent, error] {
-	return func(yield func(StreamEvent, error) bool) {
-		var at registry.Position
-		err := s.Follow(ctx, query, &o, func(e *StreamEvent) error {
-			if at = e.At; !yield(*e, nil) {
-				return errStopped
-			}
-			return nil
-		})
-		if err != nil && err != errStopped {
-			yield(StreamEvent{At: at}, err)
-		}
-	}
-}
-
-// Follow is Stream for consumers that wait on a small stack. It passes the events to send until that
-// returns an error, which it returns.
+// Follow follows one query for one consumer. It passes the events to send, on a small stack. Missed and new changes are one
+// sequence. The consumer sets the pace: while it blocks the stream, the stream holds only its cursor. Follow returns nil at the end
+// of ctx, else the error of send, that of the log, one that wraps registry.ErrNotFound when the query has no holder any more, or
+// ErrDropped.
 func (s *Server) Follow(ctx context.Context, query string, o *StreamOptions, send func(*StreamEvent) error) error {
 	t := s.newStream(ctx, query, o)
 	defer t.close()
@@ -176,9 +158,6 @@ func (t *stream) close() {
 	t.awake.Close()
 }
 
-// errStopped reports that the consumer ended the iteration.
-var errStopped = errors.New("the consumer stopped")
-
 // A stream passes the events of a cursor to a blocking consumer.
 type stream struct {
 	s      *Server
@@ -220,8 +199,6 @@ func (t *stream) begin(resume bool) (err error) {
 // why returns the error with which the sequence ends.
 func (t *stream) why(err error) error {
 	switch {
-	case err == errStopped:
-		return err
 	case context.Cause(t.ctx) == ErrDropped:
 		return ErrDropped
 	case t.ctx.Err() != nil:

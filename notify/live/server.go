@@ -1,6 +1,6 @@
 // Package live serves WebSocket connections: those that speak freshet.v1, and those of other protocols.
 //
-// A connection has one goroutine that reads, and one for each subscription, which ranges over a
+// A connection has one goroutine that reads, and one for each subscription, which follows a
 // stream. What they add is gathered, so that the changes of a commit are written together.
 package live
 

@@ -270,7 +270,7 @@ func (sub *subscription) alive(p registry.Position, checked time.Time) {
 }
 
 func (sub *subscription) change(ev *notify.StreamEvent) error {
-	body, err := sub.c.srv.hub.OpenChange(ev)
+	doc, err := sub.c.srv.hub.OpenChange(ev)
 	if err != nil {
 		return err
 	}
@@ -278,11 +278,11 @@ func (sub *subscription) change(ev *notify.StreamEvent) error {
 	sub.sent(ev.At.Seq)
 	ev.Release()
 	const before, between, after = `{"type":"delta","id":"`, `",`, `}` // an id needs no escapes
-	if small := body.Small(); small != nil && !out.full() {
+	if small := doc.Small(); small != nil && !out.full() {
 		out.add([]byte(before), []byte(sub.id), []byte(between), small, []byte(after))
 		return nil
 	}
-	return out.document([]byte(before+sub.id+between), body.Document(), endOfMessage, sub.large)
+	return out.document([]byte(before+sub.id+between), doc, endOfMessage, sub.large)
 }
 
 // large announces a message, for clients that see nothing of it before its end and must not take that for silence.

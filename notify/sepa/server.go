@@ -338,7 +338,7 @@ func (s *subscription) run(ctx context.Context) {
 	opts := s.c.options
 	opts.Lagging = s.lagging
 	opts.As = &registry.Subscription{Way: registry.SEPA, Caller: s.caller, Name: s.alias, Client: s.c.program, Remote: s.c.from}
-	err := s.follow(ctx, opts)
+	err := s.c.s.Hub.Follow(ctx, s.query.ID, &opts, s.event)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = registry.ErrUnauthorized
 	}
@@ -354,28 +354,20 @@ func (s *subscription) lagging() bool {
 	return late
 }
 
-func (s *subscription) follow(ctx context.Context, opts notify.StreamOptions) error {
-	for ev, err := range s.c.s.Hub.Stream(ctx, s.query.ID, opts) {
-		if err != nil {
-			return err
+func (s *subscription) event(ev *notify.StreamEvent) error {
+	switch ev.Kind {
+	case notify.StreamGap:
+		return &registry.GapError{Reason: ev.Reason}
+	case notify.StreamSnapshot:
+		if ev.Result == nil {
+			return nil
 		}
-		switch ev.Kind {
-		case notify.StreamGap:
-			return &registry.GapError{Reason: ev.Reason}
-		case notify.StreamSnapshot:
-			if ev.Result == nil {
-				continue
-			}
-			if s.next > 0 { // the changes in between do not add up
-				return &registry.GapError{Reason: registry.OtherEpoch}
-			}
-			err = s.sendEvent(&ev, snapshotBody)
-		case notify.StreamChange:
-			err = s.sendEvent(&ev, func(c *notify.StreamContent) []byte { return changeBody(c.Change.Delta) })
+		if s.next > 0 { // the changes in between do not add up
+			return &registry.GapError{Reason: registry.OtherEpoch}
 		}
-		if err != nil {
-			return err
-		}
+		return s.sendEvent(ev, snapshotBody)
+	case notify.StreamChange:
+		return s.sendEvent(ev, func(c *notify.StreamContent) []byte { return changeBody(c.Change.Delta) })
 	}
 	return nil
 }
