@@ -80,7 +80,7 @@ func sameButLabels(p *stopper, old, new *Result) (bool, error) {
 
 func baseline(new *Result) *Delta {
 	d := &Delta{Form: new.form, Ordered: new.ordered, Baseline: true, Vars: new.vars, OldVars: new.vars,
-		Boolean: new.boolean, NewLen: new.Len(), NewHash: new.Hash(), Added: new.all()}
+		Boolean: new.boolean, NewLen: new.Len(), NewHash: new.Hash(), Added: new.All()}
 	if new.ordered {
 		d.AddedAt = make([]int, new.Len())
 		for i := range d.AddedAt {
@@ -91,7 +91,8 @@ func baseline(new *Result) *Delta {
 	return d
 }
 
-func (r *Result) all() Rows {
+// All returns the rows in order.
+func (r *Result) All() Rows {
 	if r.Len() == 0 {
 		return nil
 	}

@@ -583,10 +583,10 @@ func TestCompareIsPlain(t *testing.T) {
 		}
 		d := Compare(old, now)
 		count := map[string]int{}
-		for _, row := range old.all() {
+		for _, row := range old.All() {
 			count[string(row)]--
 		}
-		for _, row := range fresh.all() {
+		for _, row := range fresh.All() {
 			count[string(row)]++
 		}
 		var added, removed Rows

@@ -67,7 +67,7 @@ func ParseRowsJSON(form Form, doc []byte) (vars []string, rows Rows, err error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	return r.vars, r.all(), nil
+	return r.vars, r.All(), nil
 }
 
 func parseTriples(doc []byte) (Rows, error) {

@@ -70,14 +70,10 @@ type StreamContent struct {
 // Rows returns the part of a snapshot that the filter selects: its variables and
 // rows.
 func (c *StreamContent) Rows() (vars []string, rows diff.Rows) {
-	t := tableOf(c.filter, c.Result)
-	rows = make(diff.Rows, 0, t.len())
-	if c.Result.Form() != diff.Ask {
-		for i := range t.len() {
-			rows = append(rows, t.row(i))
-		}
+	if vars, rows = c.filter.Rows(c.Result); rows == nil {
+		rows = c.Result.All()
 	}
-	return t.vars, rows
+	return vars, rows
 }
 
 // Release drops the content. A consumer calls it before it waits, and opens what it

@@ -232,11 +232,7 @@ func (f *Filter) Rows(r *diff.Result) (vars []string, kept diff.Rows) {
 	if !f.ByRow() {
 		return r.Vars(), nil
 	}
-	all := make(diff.Rows, r.Len())
-	for i := range all {
-		all[i] = r.Row(i)
-	}
-	return f.head(r.Vars()), f.keep(r.Vars(), all)
+	return f.head(r.Vars()), f.keep(r.Vars(), r.All())
 }
 
 // head returns the selected variables in the order of vars.
@@ -302,10 +298,7 @@ func (f *Filter) ResultJSON(r *diff.Result) []byte {
 	}
 	vars, kept := f.Rows(r)
 	if kept == nil {
-		kept = make(diff.Rows, r.Len())
-		for i := range kept {
-			kept[i] = r.Row(i)
-		}
+		kept = r.All()
 	}
 	return diff.RowsJSON(r.Form(), vars, kept)
 }

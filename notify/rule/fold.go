@@ -46,13 +46,7 @@ func (p *Program) Reset(s *registry.RuleState, r *diff.Result, at registry.Posit
 	f := fold{Program: p, state: s, time: checked, changed: s.Hash != "" && s.Hash != r.Hash()}
 	s.At, s.Hash, s.Rows, s.Problem = at, r.Hash(), r.Len(), ""
 	if p.kind == byRow {
-		d := &diff.Delta{Form: r.Form(), Vars: r.Vars(), Boolean: r.Boolean()}
-		if r.Form() != diff.Ask {
-			for i := range r.Len() {
-				d.Added = append(d.Added, r.Row(i))
-			}
-		}
-		f.rows(d, true)
+		f.rows(&diff.Delta{Form: r.Form(), Vars: r.Vars(), Boolean: r.Boolean(), Added: r.All()}, true)
 	}
 	return f.decideStates()
 }
