@@ -4,7 +4,6 @@ package store
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -33,8 +32,8 @@ func parseAlert(k, v []byte) (m registry.AlertMessage, err error) {
 		return m, fmt.Errorf("alert %x: %w: its key is too short", k, ErrDamaged)
 	}
 	seq := number(k[len(k)-8:])
-	if err := json.Unmarshal(v, &m); err != nil {
-		return m, fmt.Errorf("alert %d: %w: %w", seq, ErrDamaged, err)
+	if err := parseJSON(v, &m, fmt.Sprint("alert ", seq)); err != nil {
+		return m, err
 	}
 	m.Seq = seq
 	return m, nil

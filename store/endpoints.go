@@ -141,8 +141,8 @@ func (e *endpointEdit) Resume(tx *bbolt.Tx) (err error) {
 		return errMoved
 	}
 	if !e.removes() {
-		if err := json.Unmarshal(e.Value, &e.now); err != nil {
-			return fmt.Errorf("endpoint %s: %w: %w", e.Name, ErrDamaged, err)
+		if err := parseJSON(e.Value, &e.now, "endpoint "+e.Name); err != nil {
+			return err
 		}
 	}
 	e.was, err = findEndpoint(tx, e.Name)
@@ -213,8 +213,8 @@ func findEndpoint(tx *bbolt.Tx, name string) (registry.Configured, error) {
 	if v == nil {
 		return c, fmt.Errorf("endpoint %s: %w", name, registry.ErrNotFound)
 	}
-	if err := json.Unmarshal(v, &c); err != nil {
-		return c, fmt.Errorf("endpoint %s: %w: %w", name, ErrDamaged, err)
+	if err := parseJSON(v, &c, "endpoint "+name); err != nil {
+		return c, err
 	}
 	// Settings that did not exist when the endpoint was stored have their defaults.
 	c.Endpoint = c.Endpoint.WithDefaults()
@@ -284,22 +284,12 @@ func loadEdited(health *bbolt.Bucket, space uint64) time.Time {
 }
 
 func loadHealth(health *bbolt.Bucket, space uint64) (h registry.Health, err error) {
-	v := health.Get(key8(space))
-	if v == nil {
-		return h, nil
-	}
-	if err := json.Unmarshal(v, &h); err != nil {
-		return h, fmt.Errorf("%w: health: %w", ErrDamaged, err)
-	}
-	return h, nil
+	_, err = getJSON(health, key8(space), &h, "the health of an endpoint")
+	return h, err
 }
 
 func saveHealth(tx *bbolt.Tx, space uint64, h registry.Health) error {
-	v, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	return tx.Bucket(bHealth).Put(key8(space), v)
+	return putJSON(tx.Bucket(bHealth), key8(space), h)
 }
 
 func (e *endpointEdit) relist(c *catalog.Catalog) []string {

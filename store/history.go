@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -237,8 +236,8 @@ func (d *History) Slots(endpoint string, limit int) (list []scheduler.Slot, err 
 		c := b.Cursor()
 		for k, v := c.Seek(last); hasPrefix(k, key8(s.number)) && len(list) < limit; k, v = c.Prev() {
 			var slot scheduler.Slot
-			if err := json.Unmarshal(v, &slot); err != nil {
-				return fmt.Errorf("slots of %s: %w: %w", endpoint, ErrDamaged, err)
+			if err := parseJSON(v, &slot, "a slot of "+endpoint); err != nil {
+				return err
 			}
 			list = append(list, slot)
 		}

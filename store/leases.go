@@ -3,7 +3,6 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -160,27 +159,18 @@ func (d *LeaseStore) lease(e leaseEdit) ([]Lease, error) {
 }
 
 func findNode(tx *bbolt.Tx, name string) (n registry.Node, err error) {
-	v := tx.Bucket(bNodes).Get([]byte(name))
-	if v == nil {
-		return n, fmt.Errorf("node %s: %w", name, registry.ErrNotFound)
+	found, err := getJSON(tx.Bucket(bNodes), []byte(name), &n, "node "+name)
+	if !found {
+		err = fmt.Errorf("node %s: %w", name, registry.ErrNotFound)
 	}
-	if err := json.Unmarshal(v, &n); err != nil {
-		return n, fmt.Errorf("node %s: %w: %w", name, ErrDamaged, err)
-	}
-	return n, nil
+	return n, err
 }
 
 // findLease returns a lease, with token 0 if there is none.
-func findLease(tx *bbolt.Tx, key string) (Lease, error) {
-	l := Lease{Key: key}
-	v := tx.Bucket(bLeases).Get([]byte(key))
-	if v == nil {
-		return l, nil
-	}
-	if err := json.Unmarshal(v, &l); err != nil {
-		return l, fmt.Errorf("lease %s: %w: %w", key, ErrDamaged, err)
-	}
-	return l, nil
+func findLease(tx *bbolt.Tx, key string) (l Lease, err error) {
+	_, err = getJSON(tx.Bucket(bLeases), []byte(key), &l, "lease "+key)
+	l.Key = key
+	return l, err
 }
 
 // fence returns scheduler.ErrFenced if a token is not that of a lease.

@@ -129,8 +129,8 @@ func (e *profileEdit) Resume(tx *bbolt.Tx) (err error) {
 		return err
 	}
 	if !e.removes() {
-		if err := json.Unmarshal(e.Value, &e.now); err != nil {
-			return fmt.Errorf("profile %s: %w: %w", e.ID, ErrDamaged, err)
+		if err := parseJSON(e.Value, &e.now, "profile "+e.ID); err != nil {
+			return err
 		}
 	}
 	if e.now.ID = e.ID; e.old.revision() != e.Seen || e.within(tx) != nil {
@@ -196,10 +196,8 @@ func parseProfile(v []byte) (storedProfile, error) {
 		return storedProfile{}, fmt.Errorf("%w: a profile is missing", ErrDamaged)
 	}
 	n := storedProfile{serial: number(v), space: number(v[8:]), json: v[16:]}
-	if err := json.Unmarshal(n.json, &n.Profile); err != nil {
-		return n, fmt.Errorf("%w: a profile cannot be read: %w", ErrDamaged, err)
-	}
-	return n, nil
+	err := parseJSON(n.json, &n.Profile, "a profile")
+	return n, err
 }
 
 // revision returns the revision of a profile, empty if n is none.
@@ -232,22 +230,15 @@ func (n *storedProfile) save(tx *bbolt.Tx) error {
 }
 
 func findProgress(tx *bbolt.Tx, id string) (p storedProgress, err error) {
-	v := tx.Bucket(bProgress).Get([]byte(id))
-	if v == nil {
-		return storedProgress{First: 1}, nil
+	found, err := getJSON(tx.Bucket(bProgress), []byte(id), &p, "the progress of profile "+id)
+	if !found {
+		p.First = 1
 	}
-	if err := json.Unmarshal(v, &p); err != nil {
-		return p, fmt.Errorf("profile %s: %w: %w", id, ErrDamaged, err)
-	}
-	return p, nil
+	return p, err
 }
 
 func (p *storedProgress) save(tx *bbolt.Tx, id string) error {
-	v, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	return tx.Bucket(bProgress).Put([]byte(id), v)
+	return putJSON(tx.Bucket(bProgress), []byte(id), p)
 }
 
 // replaceProfile discards a profile of the same id that still waits for the purge with

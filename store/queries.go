@@ -73,8 +73,8 @@ func (d *QueryStore) LiveHolds() (holds []registry.LiveHold, err error) {
 		return each(tx.Bucket(bLive), nil, func(_ *bbolt.Cursor, k, v []byte) (bool, error) {
 			id, caller, _ := bytes.Cut(k, []byte{0})
 			var h storedHold
-			if err := json.Unmarshal(v, &h); err != nil {
-				return false, fmt.Errorf("query %s: %w: a live hold cannot be read: %w", id, ErrDamaged, err)
+			if err := parseJSON(v, &h, "a live hold of query "+string(id)); err != nil {
+				return false, err
 			}
 			if owned(tx, h.Space) {
 				holds = append(holds, registry.LiveHold{Query: string(id), Caller: string(caller), ReleaseAt: h.ReleaseAt, Node: h.Node})

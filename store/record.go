@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -214,41 +213,24 @@ func (w *writer) save(ids []string) error {
 
 // loop writes the endpoint's data: the slot, the health and the policy's state.
 func (w *writer) loop(b *scheduler.Batch) error {
+	space, health, slots := w.space.number, w.tx.Bucket(bHealth), w.tx.Bucket(bSlots)
+	err := saveCohorts(w.tx, space, b)
 	if b.Health != nil {
-		if err := saveHealth(w.tx, w.space.number, *b.Health); err != nil {
-			return err
-		}
+		err = errors.Join(err, saveHealth(w.tx, space, *b.Health))
 	}
 	if b.Policy != nil {
-		if err := w.tx.Bucket(bHealth).Put(policyKey(w.space.number), appendPolicy(nil, b.Policy)); err != nil {
-			return err
-		}
+		err = errors.Join(err, health.Put(policyKey(space), appendPolicy(nil, b.Policy)))
 	}
 	if b.Proof != nil {
-		if err := putJSON(w.tx.Bucket(bHealth), proofKey(w.space.number), b.Proof); err != nil {
-			return err
-		}
+		err = errors.Join(err, putJSON(health, proofKey(space), b.Proof))
 	}
 	if b.Beside != nil {
-		if err := putJSON(w.tx.Bucket(bHealth), besideKey(w.space.number), b.Beside); err != nil {
-			return err
-		}
+		err = errors.Join(err, putJSON(health, besideKey(space), b.Beside))
 	}
-	if err := saveCohorts(w.tx, w.space.number, b); err != nil {
-		return err
+	if b.Slot != nil {
+		err = errors.Join(err, putJSON(slots, key16(space, b.Slot.Number), b.Slot), forgetSlots(slots, space, b.Slot.Number))
 	}
-	if b.Slot == nil {
-		return nil
-	}
-	v, err := json.Marshal(b.Slot)
-	if err != nil {
-		return err
-	}
-	slots := w.tx.Bucket(bSlots)
-	if err := slots.Put(key16(w.space.number, b.Slot.Number), v); err != nil {
-		return err
-	}
-	return forgetSlots(slots, w.space.number, b.Slot.Number)
+	return err
 }
 
 // forgetSlots deletes slots that are older than the stored ones, a few at a time in

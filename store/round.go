@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,10 +17,8 @@ func parseRound(v []byte) (r registry.Round, err error) {
 	if v == nil {
 		return r, fmt.Errorf("%w: a round is missing", ErrDamaged)
 	}
-	if err := json.Unmarshal(v, &r); err != nil {
-		return r, fmt.Errorf("%w: a round cannot be read: %w", ErrDamaged, err)
-	}
-	return r, nil
+	err = parseJSON(v, &r, "a round")
+	return r, err
 }
 
 // A roundWriter stores the rounds of a batch.
@@ -80,11 +77,7 @@ func (w *roundWriter) round(r registry.Round) error {
 	if err := w.place(&r, &n, &p, before == nil); err != nil {
 		return err
 	}
-	v, err := json.Marshal(&r)
-	if err != nil {
-		return err
-	}
-	return errors.Join(w.tx.Bucket(bRounds).Put(key, v), w.trimRounds(&n, &p), p.save(w.tx, n.ID))
+	return errors.Join(putJSON(w.tx.Bucket(bRounds), key, &r), w.trimRounds(&n, &p), p.save(w.tx, n.ID))
 }
 
 // keepCaptured preserves the recorded data of captured intervals.
@@ -232,11 +225,7 @@ func saveModels(tx *bbolt.Tx, space uint64, list []rounds.Model) error {
 		if r, _, ok := liveRecord(tx, list[i].Query); !ok || r.space != space {
 			continue
 		}
-		v, err := json.Marshal(&list[i].Week)
-		if err == nil {
-			err = tx.Bucket(bModels).Put([]byte(list[i].Query), v)
-		}
-		if err != nil {
+		if err := putJSON(tx.Bucket(bModels), []byte(list[i].Query), &list[i].Week); err != nil {
 			return fmt.Errorf("model of %s: %w", list[i].Query, err)
 		}
 	}
@@ -254,8 +243,8 @@ func readModels(tx *bbolt.Tx, list []rounds.ProfileState) (all []rounds.Model, e
 			}
 			seen[i.Query] = true
 			m := rounds.Model{Query: i.Query}
-			if err := json.Unmarshal(v, &m.Week); err != nil {
-				return nil, fmt.Errorf("model of %s: %w: %w", i.Query, ErrDamaged, err)
+			if err := parseJSON(v, &m.Week, "model of "+i.Query); err != nil {
+				return nil, err
 			}
 			all = append(all, m)
 		}

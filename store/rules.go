@@ -31,8 +31,8 @@ func (d *RuleStore) Rules() (rules []registry.StoredRule, err error) {
 }
 
 func parseRule(id, v []byte, states *bbolt.Bucket) (r registry.StoredRule, err error) {
-	if err := json.Unmarshal(v, &r.Rule); err != nil {
-		return r, fmt.Errorf("rule %s: %w: %w", id, ErrDamaged, err)
+	if err := parseJSON(v, &r.Rule, "rule "+string(id)); err != nil {
+		return r, err
 	}
 	if r.ID != string(id) {
 		return r, fmt.Errorf("rule %s: %w: it is stored under another id", id, ErrDamaged)
@@ -139,8 +139,8 @@ func (r *ruleEdit) free(tx *bbolt.Tx) error {
 	}
 	return tx.Bucket(bRules).ForEach(func(id, v []byte) error {
 		var x named
-		if err := json.Unmarshal(v, &x); err != nil {
-			return fmt.Errorf("rule %s: %w: %w", id, ErrDamaged, err)
+		if err := parseJSON(v, &x, "rule "+string(id)); err != nil {
+			return err
 		}
 		if own, taken := ids[x]; taken && own != string(id) {
 			return fmt.Errorf("rule %s: %w", x.Name, registry.ErrExists)
@@ -154,8 +154,8 @@ func (r *ruleEdit) free(tx *bbolt.Tx) error {
 func (r *ruleEdit) follows(tx *bbolt.Tx) error {
 	for id, c := range r.States {
 		var stored registry.RuleState
-		if v := tx.Bucket(bRuleStates).Get([]byte(id)); v != nil && json.Unmarshal(v, &stored) != nil {
-			return fmt.Errorf("state of rule %s: %w", id, ErrDamaged)
+		if _, err := getJSON(tx.Bucket(bRuleStates), []byte(id), &stored, "state of rule "+id); err != nil {
+			return err
 		}
 		if stored.Version+1 != c.Version || c.Version == 1 && !slices.ContainsFunc(r.Put, func(p registry.Rule) bool { return p.ID == id }) {
 			return registry.ErrRuleMoved

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -112,15 +111,11 @@ func lastOf(tx *bbolt.Tx, s *storedSpace, n *scheduler.News) error {
 		return err
 	}
 	n.Edited = loadEdited(b, s.number)
-	if v := b.Get(proofKey(s.number)); v != nil {
-		if err := json.Unmarshal(v, &n.Proof); err != nil {
-			return fmt.Errorf("%w: the proofs of an endpoint: %w", ErrDamaged, err)
-		}
+	if _, err := getJSON(b, proofKey(s.number), &n.Proof, "the proofs of an endpoint"); err != nil {
+		return err
 	}
-	if v := b.Get(besideKey(s.number)); v != nil {
-		if err := json.Unmarshal(v, &n.Beside); err != nil {
-			return fmt.Errorf("%w: the trial runs of an endpoint: %w", ErrDamaged, err)
-		}
+	if _, err := getJSON(b, besideKey(s.number), &n.Beside, "the trial runs of an endpoint"); err != nil {
+		return err
 	}
 	if v := b.Get(policyKey(s.number)); v != nil {
 		if n.Policy, err = parsePolicy(v); err != nil {
@@ -131,10 +126,7 @@ func lastOf(tx *bbolt.Tx, s *storedSpace, n *scheduler.News) error {
 	if k == nil {
 		return nil
 	}
-	if err := json.Unmarshal(v, &n.Last); err != nil {
-		return fmt.Errorf("%w: slot %d: %w", ErrDamaged, number(skipNumber(k)), err)
-	}
-	return nil
+	return parseJSON(v, &n.Last, "a slot")
 }
 
 func besideKey(space uint64) []byte { return append(key8(space), "beside"...) }
@@ -158,12 +150,8 @@ func saveCohorts(tx *bbolt.Tx, space uint64, b *scheduler.Batch) error {
 		}
 	}
 	for _, s := range b.Cohorts {
-		v, err := json.Marshal(s)
-		if err != nil {
+		if err := putJSON(to, cohortKey(space, s.Key), &s); err != nil {
 			return fmt.Errorf("cohort %q: %w", s.Key, err)
-		}
-		if err := to.Put(cohortKey(space, s.Key), v); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -174,8 +162,8 @@ func loadCohorts(tx *bbolt.Tx, space uint64) (list []cohort.State, err error) {
 	prefix, c := cohortPrefix(space), tx.Bucket(bHealth).Cursor()
 	for k, v := c.Seek(prefix); hasPrefix(k, prefix); k, v = c.Next() {
 		var s cohort.State
-		if err := json.Unmarshal(v, &s); err != nil {
-			return nil, fmt.Errorf("%w: a cohort of queries: %w", ErrDamaged, err)
+		if err := parseJSON(v, &s, "a cohort of queries"); err != nil {
+			return nil, err
 		}
 		list = append(list, s)
 	}

@@ -143,10 +143,8 @@ func (e *subscriptionEdit) dropAlerts(tx *bbolt.Tx) error {
 }
 
 func parseSubscription(id string, v []byte) (s registry.Subscription, err error) {
-	if err := json.Unmarshal(v, &s); err != nil {
-		return s, fmt.Errorf("subscription %s: %w: %w", id, ErrDamaged, err)
-	}
-	return s, nil
+	err = parseJSON(v, &s, "subscription "+id)
+	return s, err
 }
 
 // A TokenStore stores the tokens of callers. It implements web.TokenStore.
@@ -160,8 +158,8 @@ func (d *TokenStore) Tokens() ([]registry.Token, error) {
 func storedTokens(tx *bbolt.Tx) (list []registry.Token, err error) {
 	err = tx.Bucket(bTokens).ForEach(func(name, v []byte) error {
 		var t registry.Token
-		if err := json.Unmarshal(v, &t); err != nil {
-			return fmt.Errorf("token %s: %w: %w", name, ErrDamaged, err)
+		if err := parseJSON(v, &t, "token "+string(name)); err != nil {
+			return err
 		}
 		list = append(list, t)
 		return nil

@@ -3,7 +3,6 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -59,15 +58,12 @@ func (e *feedEdit) withoutKnown(tx *bbolt.Tx) *feedEdit {
 
 // Feed returns what is recorded about a feed, and false if nothing is.
 func (d *Ledger) Feed(name string) (f proof.Feed, ok bool, err error) {
-	err = d.view(func(tx *bbolt.Tx) error {
-		v := tx.Bucket(bFeeds).Get([]byte(name))
-		if ok = v != nil; !ok {
-			return nil
-		}
-		if err := feedOf(name, v, &f); err != nil {
+	err = d.view(func(tx *bbolt.Tx) (err error) {
+		feeds := tx.Bucket(bFeeds)
+		if ok, err = getJSON(feeds, []byte(name), &f, "the feed "+name); err != nil {
 			return err
 		}
-		if c := tx.Bucket(bFeeds).Get(cursorKey(name)); c != nil {
+		if c := feeds.Get(cursorKey(name)); ok && c != nil {
 			f.Cursor = string(c)
 		}
 		return nil
@@ -78,19 +74,12 @@ func (d *Ledger) Feed(name string) (f proof.Feed, ok bool, err error) {
 // cursorKey is the key of the cursor of a feed. No name begins so.
 func cursorKey(feed string) []byte { return append([]byte{0}, feed...) }
 
-func feedOf(name string, v []byte, to *proof.Feed) error {
-	if err := json.Unmarshal(v, to); err != nil {
-		return fmt.Errorf("%w: the feed %s: %w", ErrDamaged, name, err)
-	}
-	return nil
-}
-
 // loadFeeds returns all feeds without their cursors, nil if there is none.
 func loadFeeds(tx *bbolt.Tx) (feeds map[string]proof.Feed, err error) {
 	c := tx.Bucket(bFeeds).Cursor()
 	for k, v := c.Seek([]byte{1}); k != nil && err == nil; k, v = c.Next() {
 		var f proof.Feed
-		err = feedOf(string(k), v, &f)
+		err = parseJSON(v, &f, "the feed "+string(k))
 		if feeds == nil {
 			feeds = map[string]proof.Feed{}
 		}
@@ -150,10 +139,8 @@ func loadTouch(tx *bbolt.Tx, id string) (s storedTouch, err error) {
 	if len(v) < touchHead {
 		return s, fmt.Errorf("%w: the events of query %s", ErrDamaged, id)
 	}
-	if err := json.Unmarshal(v[touchHead:], &s.touch); err != nil {
-		return s, fmt.Errorf("%w: the events of query %s: %w", ErrDamaged, id, err)
-	}
-	return s, nil
+	err = parseJSON(v[touchHead:], &s.touch, "the events of query "+id)
+	return s, err
 }
 
 // touchHead is the size of the numbers of a stored touch.

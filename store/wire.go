@@ -187,6 +187,23 @@ func (s *scan) end(what string) error {
 	return nil
 }
 
+// parseJSON decodes an entry. what names it in the error.
+func parseJSON(v []byte, to any, what string) error {
+	if err := json.Unmarshal(v, to); err != nil {
+		return fmt.Errorf("%w: %s cannot be read: %w", ErrDamaged, what, err)
+	}
+	return nil
+}
+
+// getJSON decodes the entry of a key, and reports whether there is one.
+func getJSON(b *bbolt.Bucket, key []byte, to any, what string) (found bool, err error) {
+	v := b.Get(key)
+	if v == nil {
+		return false, nil
+	}
+	return true, parseJSON(v, to, what)
+}
+
 func putJSON(b *bbolt.Bucket, key []byte, v any) error {
 	text, err := compactJSON(v)
 	if err != nil {
