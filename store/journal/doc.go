@@ -46,8 +46,8 @@
 // which entries are no longer needed: those that all members have applied and that are older than
 // an hour, and in any case those older than a day or followed by 16 GiB. An id is forgotten with
 // its entry, so an outcome must be resolved within an hour. The last entry is never dropped,
-// since the chain continues from it. Clocks that may be wrong tell which entries are old, so a Retention
-// also waits until it has known an entry for as long. A damaged entry is found when it is read.
+// since the chain continues from it. The clocks of an engine may be wrong, so a Retention counts from when it has
+// seen an entry itself. A damaged entry is found when it is read.
 //
 // The chain detects faults of engines and operators. It does not protect against an attacker who
 // can write to the engine.

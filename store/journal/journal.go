@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"time"
 )
 
 // MaxCommand is the size of the largest command in bytes.
@@ -32,9 +31,8 @@ type Journal interface {
 	// a node that is cut off.
 	Head(ctx context.Context) (Position, error)
 
-	// Old returns the number of the last entry that is older than age, or that is followed by
-	// more than a number of bytes. A limit of 0 does not count. It returns 0 if there is none.
-	Old(ctx context.Context, age time.Duration, bytes int64) (seq uint64, err error)
+	// Old returns the number of the last entry that is followed by more than a number of bytes, 0 if there is none.
+	Old(ctx context.Context, bytes int64) (seq uint64, err error)
 
 	// Drop removes the entries up to a number. The last entry always remains.
 	Drop(ctx context.Context, upTo uint64) error

@@ -73,57 +73,46 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// An oldJournal has entries with ages.
-type oldJournal struct {
+// A grownJournal has entries up to head.
+type grownJournal struct {
 	journal.Journal
-	ages  []time.Duration // of the entries from 1 on
-	bytes uint64          // the last entry beyond the limit of bytes
+	bytes uint64 // the last entry beyond the limit of bytes
 	head  uint64
 }
 
-func (j oldJournal) Old(_ context.Context, age time.Duration, bytes int64) (seq uint64, _ error) {
-	for i, a := range j.ages {
-		if age > 0 && a > age {
-			seq = uint64(i + 1)
-		}
-	}
-	if bytes > 0 {
-		seq = max(seq, j.bytes)
-	}
-	return seq, nil
-}
+func (j grownJournal) Old(context.Context, int64) (uint64, error) { return j.bytes, nil }
 
-func (j oldJournal) Head(context.Context) (p journal.Position, _ error) {
+func (j grownJournal) Head(context.Context) (p journal.Position, _ error) {
 	p.Seq = j.head
 	return p, nil
 }
 
 func TestDroppable(t *testing.T) {
-	ages := []time.Duration{30 * time.Hour, 25 * time.Hour, 5 * time.Hour, 2 * time.Hour, time.Minute, time.Second}
+	const head = 6
 	for _, c := range []struct {
 		applied []uint64
 		bytes   uint64
 		head    uint64    // at first
 		want    [3]uint64 // at first, after an hour, and after a day
 	}{
-		{nil, 0, 6, [3]uint64{0, 0, 2}},               // no member is known: what is too old for any
-		{[]uint64{6, 6, 6}, 0, 6, [3]uint64{0, 4, 4}}, // ids are kept for an hour
-		{[]uint64{6, 6, 6}, 0, 3, [3]uint64{0, 3, 4}}, // those of entries that came later, too
-		{[]uint64{6, 3, 6}, 0, 6, [3]uint64{0, 3, 3}}, // what the slowest needs is kept
-		{[]uint64{6, 1, 6}, 0, 6, [3]uint64{0, 1, 2}}, // but not for longer than a day
-		{[]uint64{6, 1, 6}, 5, 6, [3]uint64{5, 5, 5}}, // nor beyond the limit of bytes
-		{[]uint64{0}, 0, 6, [3]uint64{0, 0, 2}},
+		{nil, 0, head, [3]uint64{0, 0, 6}},               // no member is known: what is too old for any
+		{[]uint64{6, 6, 6}, 0, head, [3]uint64{0, 6, 6}}, // ids are kept for an hour
+		{[]uint64{6, 6, 6}, 0, 3, [3]uint64{0, 3, 6}},    // those of entries that came later, too
+		{[]uint64{6, 3, 6}, 0, head, [3]uint64{0, 3, 6}}, // what the slowest needs is kept
+		{[]uint64{6, 1, 6}, 0, 3, [3]uint64{0, 1, 3}},    // but not for longer than a day
+		{[]uint64{6, 1, 6}, 5, head, [3]uint64{5, 5, 6}}, // nor beyond the limit of bytes
+		{[]uint64{0}, 0, head, [3]uint64{0, 0, 6}},
 	} {
 		bubble.Test(t, func(t *testing.T) {
 			var r journal.Retention
-			j := oldJournal{ages: ages, bytes: c.bytes, head: c.head}
+			j := grownJournal{bytes: c.bytes, head: c.head}
 			for i, pause := range []time.Duration{0, journal.KeepIDs, journal.KeepAge - journal.KeepIDs} {
 				time.Sleep(pause)
 				if got, err := r.Droppable(t.Context(), j, c.applied...); err != nil || got != c.want[i] {
 					t.Errorf("members at %d, %d beyond the bytes, %d at first: look %d: %d, %v; want %d", c.applied, c.bytes, c.head, i, got,
 						err, c.want[i])
 				}
-				j.head = uint64(len(ages))
+				j.head = head
 			}
 		})
 	}

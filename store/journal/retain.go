@@ -15,7 +15,7 @@ const (
 )
 
 // A Retention says which entries of a journal may be dropped. Its zero value is ready for use. An entry counts
-// as old only if the Retention has seen it for as long, since clocks that tell how old entries are may be wrong.
+// as old once the Retention has seen it for as long, since the clocks of the engine may be wrong.
 type Retention struct {
 	mu   sync.Mutex
 	seen []sighting // in order, the first of which may be older than KeepAge
@@ -36,32 +36,27 @@ func (r *Retention) Droppable(ctx context.Context, j Journal, applied ...uint64)
 		return 0, err
 	}
 	r.see(head.Seq)
-	large, err := j.Old(ctx, 0, KeepBytes)
+	large, err := j.Old(ctx, KeepBytes)
 	if err != nil {
 		return 0, err
 	}
-	aged, err := r.old(ctx, j, KeepAge)
-	if err != nil || len(applied) == 0 {
-		return max(large, aged), err
+	upTo := max(large, r.old(KeepAge))
+	if len(applied) > 0 {
+		upTo = max(upTo, min(r.old(KeepIDs), slices.Min(applied)))
 	}
-	old, err := r.old(ctx, j, KeepIDs)
-	return max(large, aged, min(old, slices.Min(applied))), err
+	return upTo, nil
 }
 
-// old returns the last entry that is older than age and was seen as long ago.
-func (r *Retention) old(ctx context.Context, j Journal, age time.Duration) (seq uint64, err error) {
+// old returns the last entry that was seen that long ago, 0 for none.
+func (r *Retention) old(age time.Duration) (seq uint64) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, s := range r.seen {
 		if time.Since(s.at) >= age {
 			seq = s.seq
 		}
 	}
-	r.mu.Unlock()
-	if seq == 0 {
-		return 0, nil
-	}
-	old, err := j.Old(ctx, age, 0)
-	return min(old, seq), err
+	return seq
 }
 
 // see notes the end of the journal, and forgets those that no longer matter.

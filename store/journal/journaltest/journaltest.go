@@ -70,8 +70,8 @@ func (p patient) Head(ctx context.Context) (at journal.Position, err error) {
 	return at, err
 }
 
-func (p patient) Old(ctx context.Context, age time.Duration, limit int64) (seq uint64, err error) {
-	err = repeat(ctx, func() error { seq, err = p.Journal.Old(ctx, age, limit); return err })
+func (p patient) Old(ctx context.Context, limit int64) (seq uint64, err error) {
+	err = repeat(ctx, func() error { seq, err = p.Journal.Old(ctx, limit); return err })
 	return seq, err
 }
 
@@ -527,32 +527,30 @@ func dropPassesReader(t *testing.T, r Rig) {
 	}
 }
 
-// old finds entries by age and bytes.
+// old finds entries by the bytes that follow them.
 func old(t *testing.T, r Rig) {
 	j := r.open(t, 0)
-	check := func(age time.Duration, bytes int64, want uint64) {
+	check := func(bytes int64, want uint64) {
 		t.Helper()
-		if seq, err := j.Old(within(t), age, bytes); err != nil || seq != want {
-			t.Errorf("older than %v or before %d bytes: %d, %v; want %d", age, bytes, seq, err, want)
+		if seq, err := j.Old(within(t), bytes); err != nil || seq != want {
+			t.Errorf("before %d bytes: %d, %v; want %d", bytes, seq, err, want)
 		}
 	}
-	check(time.Nanosecond, 1, 0)
+	check(1, 0)
 	for i := range 6 {
 		add(t, j, fmt.Sprint("old-", i), sized(1000))
 	}
-	check(0, 0, 0)
-	check(time.Hour, 0, 0)
-	check(time.Nanosecond, 0, 6)
-	check(0, 2500, 3)
-	check(time.Hour, 1, 5)
+	check(6000, 0)
+	check(2500, 3)
+	check(1, 5)
 	if seq, err := new(journal.Retention).Droppable(within(t), j, 6, 4); err != nil || seq != 0 {
 		t.Errorf("droppable %d, %v: ids are kept for an hour", seq, err)
 	}
 	if err := j.Drop(within(t), 4); err != nil {
 		t.Fatal(err)
 	}
-	check(0, 2500, 0)
-	check(0, 500, 5)
+	check(2500, 0)
+	check(500, 5)
 }
 
 // backlog lets many callers append while the engine does not answer. They wait, or their contexts end

@@ -28,10 +28,9 @@ type Log struct {
 	nodes   []*engine.Node
 }
 
-// A stored is an entry with its time, and the bytes of all commands up to it.
+// A stored is an entry with the bytes of all commands up to it.
 type stored struct {
 	journal.Entry
-	at    time.Time
 	total int64
 }
 
@@ -89,7 +88,7 @@ func (j *Journal) commit(_ context.Context, items []engine.Item) ([]uint64, erro
 
 // add stores an entry. The caller holds mu.
 func (l *Log) add(e journal.Entry) {
-	s := stored{Entry: e, at: time.Now(), total: int64(len(e.Command))}
+	s := stored{Entry: e, total: int64(len(e.Command))}
 	if n := len(l.entries); n > 0 {
 		s.total += l.entries[n-1].total
 	}
@@ -108,17 +107,16 @@ func (j *Journal) Head(ctx context.Context) (journal.Position, error) {
 }
 
 // Old implements journal.Journal.
-func (j *Journal) Old(_ context.Context, age time.Duration, limit int64) (uint64, error) {
+func (j *Journal) Old(_ context.Context, limit int64) (uint64, error) {
 	l := j.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.entries) == 0 {
 		return 0, nil
 	}
-	now, total := time.Now(), l.entries[len(l.entries)-1].total
+	total := l.entries[len(l.entries)-1].total
 	young, err := engine.Search(l.first, l.first+uint64(len(l.entries)), func(seq uint64) (bool, error) {
-		e := l.entries[seq-l.first]
-		return !(age > 0 && now.Sub(e.at) > age || limit > 0 && total-e.total > limit), nil
+		return total-l.entries[seq-l.first].total <= limit, nil
 	})
 	if young == l.first {
 		return 0, err

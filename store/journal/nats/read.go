@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/freshet/freshet/store/journal"
 	"github.com/freshet/freshet/store/journal/internal/engine"
@@ -210,19 +209,18 @@ func (j *Journal) search(ctx context.Context, last uint64, f func(*message) (boo
 }
 
 // Old implements journal.Journal.
-func (j *Journal) Old(ctx context.Context, age time.Duration, limit int64) (uint64, error) {
+func (j *Journal) Old(ctx context.Context, limit int64) (uint64, error) {
 	end, err := j.end(ctx)
 	if err != nil || end.Seq == 0 {
 		return 0, err
 	}
-	now := time.Now()
 	old := uint64(0)
 	_, err = j.search(ctx, end.message, func(m *message) (bool, error) {
 		p, err := m.part()
 		if err != nil {
 			return false, err
 		}
-		if age > 0 && now.Sub(m.Time) > age || limit > 0 && end.total-p.total > limit {
+		if end.total-p.total > limit {
 			old = max(old, p.Seq)
 			return false, nil
 		}

@@ -227,22 +227,20 @@ func (j *Journal) ends(ctx context.Context) (first uint64, head journal.Position
 }
 
 // Old implements journal.Journal.
-func (j *Journal) Old(ctx context.Context, age time.Duration, limit int64) (uint64, error) {
+func (j *Journal) Old(ctx context.Context, limit int64) (uint64, error) {
 	first, head, total, err := j.ends(ctx)
 	if err != nil {
 		return 0, err
 	}
 	young, err := engine.Search(first, head.Seq+1, func(seq uint64) (bool, error) {
-		var seconds float64
 		var upTo int64
 		ctx, cancel := context.WithTimeout(ctx, j.wait)
 		defer cancel()
-		err := j.pool.QueryRow(ctx, j.sql("SELECT extract(epoch FROM clock_timestamp() - at)::float8, total FROM {schema}.entry "+
-			"WHERE seq = $1"), seq).Scan(&seconds, &upTo)
+		err := j.pool.QueryRow(ctx, j.sql("SELECT total FROM {schema}.entry WHERE seq = $1"), seq).Scan(&upTo)
 		if errors.Is(err, pgx.ErrNoRows) { // dropped since
 			return false, nil
 		}
-		return !(age > 0 && seconds > age.Seconds() || limit > 0 && total-upTo > limit), err
+		return total-upTo <= limit, err
 	})
 	if young <= first {
 		return 0, err

@@ -143,7 +143,7 @@ func hang(t *testing.T, server *postgrestest.Server) {
 	defer cancel()
 	for what, ask := range map[string]func() error{
 		"head": func() error { _, err := j.Head(ctx); return err },
-		"old":  func() error { _, err := j.Old(ctx, time.Hour, 0); return err },
+		"old":  func() error { _, err := j.Old(ctx, 0); return err },
 		"drop": func() error { return j.Drop(ctx, 0) },
 	} {
 		if err := ask(); err != nil {

@@ -214,11 +214,11 @@ func (j *link) Head(ctx context.Context) (journal.Position, error) {
 }
 
 // Old implements journal.Journal.
-func (j *link) Old(ctx context.Context, age time.Duration, bytes int64) (uint64, error) {
+func (j *link) Old(ctx context.Context, bytes int64) (uint64, error) {
 	if err := j.on(ctx); err != nil {
 		return 0, err
 	}
-	return j.Journal.Old(ctx, age, bytes)
+	return j.Journal.Old(ctx, bytes)
 }
 
 // Drop implements journal.Journal.
