@@ -324,7 +324,7 @@ func TestLimitsAmongRegistrationsAtTheSameTime(t *testing.T) {
 		})
 	}
 	all.Wait()
-	n, err := r.store.Queries.CountQueries("")
+	n, err := r.store.Queries.CountQueries()
 	if err != nil || n != total || stored.Load() != total {
 		t.Errorf("%d queries are registered, %d were created, want %d (%v)", n, stored.Load(), total, err)
 	}

@@ -76,7 +76,7 @@ func TestNameTaken(t *testing.T) {
 		!strings.Contains(p.Detail, "replace") {
 		t.Fatalf("%+v", p)
 	}
-	if n, _ := r.store.Queries.CountQueries(""); n != 1 {
+	if n, _ := r.store.Queries.CountQueries(); n != 1 {
 		t.Fatalf("%d queries after a refusal", n)
 	}
 	name := "sel"

@@ -258,7 +258,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: errors %v, want one at %s", x.name, p.Errors, x.pointer)
 		}
 	}
-	if n, err := r.store.Queries.CountQueries(""); err != nil || n != 0 {
+	if n, err := r.store.Queries.CountQueries(); err != nil || n != 0 {
 		t.Errorf("%d queries are stored after refusals (%v)", n, err)
 	}
 }
@@ -340,7 +340,7 @@ func TestLimitOfQueriesAtOnce(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n, err := r.store.Queries.CountQueries(""); err != nil || n != limit || made.Load() != limit || refused.Load() != 7*limit {
+	if n, err := r.store.Queries.CountQueries(); err != nil || n != limit || made.Load() != limit || refused.Load() != 7*limit {
 		t.Errorf("%d queries, %d made and %d refused (error %v), the limit is %d", n, made.Load(), refused.Load(), err, limit)
 	}
 }
@@ -665,13 +665,13 @@ func TestEndpointIsRemovedMeanwhile(t *testing.T) {
 		if p := problem(t, err); p.Kind != registry.KindUnknownEndpoint {
 			t.Errorf("%s: %v", what, err)
 		}
-		if n, err := r.store.Queries.CountQueries(""); n != 0 || err != nil {
+		if n, err := r.store.Queries.CountQueries(); n != 0 || err != nil {
 			t.Errorf("%s: %d queries are stored, %v", what, n, err)
 		}
 		if err := r.ApplyFile([]registry.Endpoint{{Name: "city", URL: "http://127.0.0.1:3030/sparql"}}, nil); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := r.store.Queries.CountQueries(""); n != 0 || err != nil {
+		if n, err := r.store.Queries.CountQueries(); n != 0 || err != nil {
 			t.Errorf("%s: %d queries at the new endpoint, %v", what, n, err)
 		}
 	}

@@ -321,7 +321,7 @@ func TestCompactIsWholeOrNotThere(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	lived(t, dir)
 	d := open(t, dir, Options{})
-	want, err := d.Queries.CountQueries("")
+	want, err := d.Queries.CountQueries()
 	if err != nil || want == 0 {
 		t.Fatalf("%d queries: %v", want, err)
 	}
@@ -338,7 +338,7 @@ func TestCompactIsWholeOrNotThere(t *testing.T) {
 	}
 	c := open(t, found, Options{})
 	check(t, c)
-	if n, err := c.Queries.CountQueries(""); err != nil || n != want {
+	if n, err := c.Queries.CountQueries(); err != nil || n != want {
 		t.Errorf("as soon as the copy was there it held %d of %d queries: %v", n, want, err)
 	}
 	if left, err := os.ReadDir(other); err != nil || len(left) != 1 {

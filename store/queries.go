@@ -51,15 +51,9 @@ func (d *QueryStore) FindName(caller, name string, public bool, most int) (list 
 	return list, err
 }
 
-// CountQueries counts the queries of an endpoint, or of all endpoints for "".
-func (d *QueryStore) CountQueries(endpoint string) (int, error) {
-	return fetch(d.boltFile, func(tx *bbolt.Tx) (int, error) {
-		if endpoint == "" {
-			return int(loadCounters(tx).queries), nil
-		}
-		s, _ := findSpace(tx, endpoint)
-		return int(s.queries), nil
-	})
+// CountQueries counts the queries of all endpoints.
+func (d *QueryStore) CountQueries() (int, error) {
+	return fetch(d.boltFile, func(tx *bbolt.Tx) (int, error) { return int(loadCounters(tx).queries), nil })
 }
 
 // Holdings returns what a caller holds. What belonged to a deleted endpoint may be counted for a while.

@@ -206,7 +206,7 @@ func TestEditQueries(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	if count, err := d.Queries.CountQueries(""); err != nil || count != 3 {
+	if count, err := d.Queries.CountQueries(); err != nil || count != 3 {
 		t.Errorf("%d queries, %v", count, err)
 	}
 	check(t, d)
@@ -379,7 +379,7 @@ func TestRemoveEndpoint(t *testing.T) {
 	if list, err := d.Queries.FindName("a", "7", false, 1); len(list) > 0 || err != nil {
 		t.Errorf("the name is still there: %v, %v", list, err)
 	}
-	if c, err := d.Queries.CountQueries(""); c != 0 || err != nil {
+	if c, err := d.Queries.CountQueries(); c != 0 || err != nil {
 		t.Errorf("%d queries are counted, %v", c, err)
 	}
 	if gone, err := d.Ledger.Since("city", n.Revision); err != nil || !gone.Full || len(gone.Entries) != 0 {

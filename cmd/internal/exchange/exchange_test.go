@@ -86,7 +86,7 @@ func TestImportAnalyses(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, said.String())
 		}
 	}
-	items, err := db.Queries.CountQueries("")
+	items, err := db.Queries.CountQueries()
 	if err != nil || items != 2 {
 		t.Fatalf("%d queries, %v", items, err)
 	}

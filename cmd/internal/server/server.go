@@ -564,7 +564,7 @@ func (s *Server) LogStart() error {
 	if err != nil {
 		return err
 	}
-	queries, err := s.Store.Queries.CountQueries("")
+	queries, err := s.Store.Queries.CountQueries()
 	if err != nil {
 		return err
 	}
