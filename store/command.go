@@ -36,9 +36,6 @@ var errUnchanged = replica.ErrUnchanged
 // commandVersion is the version of the forms of all commands. Nothing that was released has written an older one.
 const commandVersion = 2
 
-var errOlder = errors.New("the journal was written by an earlier version of this program: " +
-	"use that version, or begin a journal with another cluster.name")
-
 // encodeCommand returns the form of a command in the journal.
 func encodeCommand(c command) ([]byte, error) {
 	head := []byte{commandVersion, c.kind()}
@@ -54,8 +51,6 @@ func (d *boltFile) decodeCommand(b []byte) (c command, err error) {
 	switch {
 	case len(b) < 2:
 		return nil, fmt.Errorf("%w: a command without a kind", ErrDamaged)
-	case b[0] > 0 && b[0] < commandVersion:
-		return nil, errOlder
 	case b[0] != commandVersion:
 		return nil, replica.ErrForm
 	}

@@ -35,7 +35,7 @@ func (d *boltFile) follow(j journal.Journal, patience time.Duration) (err error)
 		First:   d.beginning,
 		Digest:  digest,
 		Ends: func(err error) bool {
-			return errors.Is(err, ErrDamaged) || errors.Is(err, errOther) || errors.Is(err, errEmpty) || errors.Is(err, errOlder)
+			return errors.Is(err, ErrDamaged) || errors.Is(err, errOther) || errors.Is(err, errEmpty)
 		},
 		Applied: d.applied, Foreign: d.others.add,
 		Failed: func(err error) { d.breaks(untrusted(err)) },

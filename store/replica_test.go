@@ -846,13 +846,13 @@ func TestUnfitCommand(t *testing.T) {
 	}
 }
 
-// A journal of an earlier version is refused.
-func TestOlderJournal(t *testing.T) {
+// A journal of another version is refused.
+func TestJournalOfAnotherVersion(t *testing.T) {
 	log := memory.New("test")
 	if _, err := openJournal(t, log).Append(context.Background(), "begin", []byte{commandVersion - 1, kindBegin, 0}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.TempDir(), Options{Journal: openJournal(t, log)}); !errors.Is(err, errOlder) {
+	if _, err := Open(t.TempDir(), Options{Journal: openJournal(t, log)}); !errors.Is(err, replica.ErrForm) {
 		t.Errorf("%v", err)
 	}
 }
