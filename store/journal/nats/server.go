@@ -31,20 +31,19 @@ type ServerConfig struct {
 	Dir     string            // for the journal's files
 	Token   string            // shared by members and clients
 	TLS     *tls.Config       `json:"-"` // for members and clients: its certificate serves both sides; nil for none
-	MaxSize int64             // of the journal's files in bytes, 32 GiB by default
 	Log     *slog.Logger      `json:"-"` // for warnings and errors of the server; nil for none
 }
 
 const (
-	defaultMaxSize = 32 << 30
-	startTimeout   = time.Minute      // longer than a start on a busy machine takes
-	loginTimeout   = 10 * time.Second // of a member or client that connects
-	readyPause     = 100 * time.Millisecond
-	mendPause      = time.Second      // between two looks at the health of the server
-	sickWait       = 10 * time.Second // before a server starts again that was well
-	startWait      = time.Minute      // before a server starts again that was not well since its start
-	probeSize      = 4 << 20          // of the file that tells whether there is room
-	user           = "freshet"        // of routes
+	maxSize      = 32 << 30         // of the journal's files
+	startTimeout = time.Minute      // longer than a start on a busy machine takes
+	loginTimeout = 10 * time.Second // of a member or client that connects
+	readyPause   = 100 * time.Millisecond
+	mendPause    = time.Second      // between two looks at the health of the server
+	sickWait     = 10 * time.Second // before a server starts again that was well
+	startWait    = time.Minute      // before a server starts again that was not well since its start
+	probeSize    = 4 << 20          // of the file that tells whether there is room
+	user         = "freshet"        // of routes
 )
 
 // A Server is an embedded nats-server with JetStream. Each write is flushed to the disk before it
@@ -203,10 +202,7 @@ func probe(setting, address string) error {
 func (c ServerConfig) options() *server.Options {
 	o := &server.Options{
 		ServerName: c.Node, NoSigs: true, Authorization: c.Token, AuthTimeout: loginTimeout.Seconds(),
-		JetStream: true, StoreDir: c.Dir, SyncAlways: true, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: c.MaxSize,
-	}
-	if o.JetStreamMaxStore == 0 {
-		o.JetStreamMaxStore = defaultMaxSize
+		JetStream: true, StoreDir: c.Dir, SyncAlways: true, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: maxSize,
 	}
 	if c.TLS != nil {
 		o.TLSConfig, o.TLS, o.TLSTimeout = c.TLS.Clone(), true, loginTimeout.Seconds()

@@ -25,7 +25,7 @@ func Configs(t testing.TB, cluster string, members int) []nats.ServerConfig {
 		node := fmt.Sprint("n", i)
 		list[i] = nats.ServerConfig{
 			Cluster: cluster, Node: node, Listen: peers[node], Peers: peers, Clients: loopbacktest.Reserve(t),
-			Dir: t.TempDir(), Token: Token, MaxSize: 1 << 30,
+			Dir: t.TempDir(), Token: Token,
 		}
 	}
 	return list
