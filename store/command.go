@@ -22,7 +22,7 @@ type command interface {
 	replica.Command
 	kind() byte
 	// touch adds what an applied command has changed to o.
-	touch(o *others)
+	touch(o *Others)
 	// frees reports whether the command may be tried on a full disk, as it only deletes.
 	frees() bool
 }
@@ -54,7 +54,7 @@ func (d *boltFile) decodeCommand(b []byte) (c command, err error) {
 	case b[0] != commandVersion:
 		return nil, replica.ErrForm
 	}
-	if c = d.empty(d, b[1]); c == nil {
+	if c = newCommand(d, b[1]); c == nil {
 		return nil, fmt.Errorf("%w: kind %q", replica.ErrForm, b[1])
 	}
 	if x, ok := c.(*writer); ok {

@@ -299,4 +299,4 @@ func (e *endpointEdit) relist(c *catalog.Catalog) []string {
 	return nil
 }
 
-func (e *endpointEdit) touch(o *others) { o.endpoints.add(e.Name) }
+func (e *endpointEdit) touch(o *Others) { o.Endpoints.add(e.Name) }

@@ -234,7 +234,7 @@ func (d *boltFile) beginning() (replica.Command, error) {
 	return c, err
 }
 
-func (c *beginning) touch(*others) {}
+func (c *beginning) touch(*Others) {}
 
 const storeMagic = "freshet store"
 

@@ -140,37 +140,33 @@ func (d *boltFile) reload(tx *bbolt.Tx, ids []string) error {
 // Others says what was written by commands that no caller on this node waits for. It names
 // things, and does not say how they have changed: read them.
 type Others struct {
-	Queries       []string // registered, edited or removed; also profiles
-	Changed       []string // with another result or status; also profiles
-	Hidden        []string // queries that are no longer public; they are also in Queries
-	Endpoints     []string // edited or removed
-	Subscriptions []string
-	Rules         []string
-	Feeds         []string // that had events, or whose state is another one
+	Queries       Set // registered, edited or removed; also profiles
+	Changed       Set // with another result or status; also profiles
+	Hidden        Set // queries that are no longer public; they are also in Queries
+	Endpoints     Set // edited or removed
+	Subscriptions Set
+	Rules         Set
+	Feeds         Set // that had events, or whose state is another one
 	Tokens        bool
 }
 
-// others collects what Others reports. Each set is nil while it is empty.
-type others struct {
-	queries, changed, hidden, endpoints, subscriptions, rules, feeds set
-	tokens                                                           bool
-}
+// A Set has names. It is nil while it is empty.
+type Set map[string]struct{}
 
-type set map[string]struct{}
-
-func (s *set) add(id string) {
+func (s *Set) add(id string) {
 	if *s == nil {
-		*s = set{}
+		*s = Set{}
 	}
 	(*s)[id] = struct{}{}
 }
 
-func (s set) list() []string { return slices.Sorted(maps.Keys(s)) }
+// List returns the names in order.
+func (s Set) List() []string { return slices.Sorted(maps.Keys(s)) }
 
 // foreign is what WatchOthers has not reported yet.
 type foreign struct {
 	mu   sync.Mutex
-	list others
+	list Others
 	wake chan struct{} // signals that there is something
 
 	added, told uint64 // how many commands there were, and how many of them WatchOthers has reported

@@ -48,7 +48,6 @@ type boltFile struct {
 	replica   *replica.Replica // nil without a journal
 	others    foreign
 	decisions batch.Queue[*decision]
-	empty     func(d *boltFile, kind byte) command // newCommand
 }
 
 // A durability says which transactions are on the disk for good. bbolt shows one to readers before it has synced it.

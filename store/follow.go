@@ -97,12 +97,9 @@ func (d *DB) WatchOthers(ctx context.Context, f func(Others)) {
 		}
 		d.others.mu.Lock()
 		o, until := d.others.list, d.others.added
-		d.others.list = others{}
+		d.others.list = Others{}
 		d.others.mu.Unlock()
-		f(Others{
-			Queries: o.queries.list(), Changed: o.changed.list(), Hidden: o.hidden.list(), Endpoints: o.endpoints.list(),
-			Subscriptions: o.subscriptions.list(), Rules: o.rules.list(), Feeds: o.feeds.list(), Tokens: o.tokens,
-		})
+		f(o)
 		d.others.mu.Lock()
 		d.others.told = until
 		d.others.mu.Unlock()

@@ -347,6 +347,6 @@ func (d *LeaseStore) Drop() error {
 	return d.replica.Drop(applied...)
 }
 
-func (e *nodeEdit) touch(*others) {}
+func (e *nodeEdit) touch(*Others) {}
 
-func (e *leaseEdit) touch(*others) {}
+func (e *leaseEdit) touch(*Others) {}

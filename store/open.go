@@ -69,7 +69,7 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, withRemedy(path, err)
 	}
-	d := newDB(&boltFile{bolt: b, empty: newCommand, path: path, retention: o.Retention, log: o.Logger, now: o.Now,
+	d := newDB(&boltFile{bolt: b, path: path, retention: o.Retention, log: o.Logger, now: o.Now,
 		removed: make(chan struct{}, 1), leased: make(chan struct{}, 1), failed: make(chan struct{}),
 		others: foreign{wake: make(chan struct{}, 1)}})
 	if d.log == nil {

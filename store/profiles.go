@@ -320,4 +320,4 @@ func profileStatus(tx *bbolt.Tx, n *storedProfile, e storeEpoch) (registry.Profi
 	return s, nil
 }
 
-func (e *profileEdit) touch(o *others) { o.queries.add(e.ID) }
+func (e *profileEdit) touch(o *Others) { o.Queries.add(e.ID) }

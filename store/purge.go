@@ -241,4 +241,4 @@ func (p *purger) rounds(serial uint64) error {
 	return nil
 }
 
-func (s *purgeStep) touch(*others) {}
+func (s *purgeStep) touch(*Others) {}

@@ -328,16 +328,16 @@ func (e *queryEdit) relist(*catalog.Catalog) (ids []string) {
 	return ids
 }
 
-func (e *queryEdit) touch(o *others) {
+func (e *queryEdit) touch(o *Others) {
 	var everybody registry.Caller
 	for i := range e.Queries {
 		x := &e.Queries[i]
 		if x.Same {
 			continue
 		}
-		o.queries.add(x.ID)
+		o.Queries.add(x.ID)
 		if x.found && len(x.now.Holders) > 0 && everybody.MayRead(&x.old.Query) && !everybody.MayRead(&x.now) {
-			o.hidden.add(x.ID)
+			o.Hidden.add(x.ID)
 		}
 	}
 }

@@ -263,18 +263,18 @@ func (w *writer) relist(c *catalog.Catalog) []string {
 	return nil
 }
 
-func (w *writer) touch(o *others) {
+func (w *writer) touch(o *Others) {
 	for i := range w.changes {
-		o.changed.add(w.changes[i].Query)
+		o.Changed.add(w.changes[i].Query)
 	}
 	for i := range w.b.Outcomes {
 		if x := &w.b.Outcomes[i]; x.Turned {
-			o.changed.add(x.Query)
+			o.Changed.add(x.Query)
 		}
 	}
 	for i := range w.b.Rounds {
 		if x := &w.b.Rounds[i]; x.State != registry.RoundOpen {
-			o.changed.add(x.Profile)
+			o.Changed.add(x.Profile)
 		}
 	}
 }

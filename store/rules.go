@@ -223,19 +223,19 @@ func changeState(states *bbolt.Bucket, id string, c *registry.RuleChange) (err e
 	return errors.Join(err, deleteUntil(states, event(0), event(c.Happened-uint64(c.Kept)+1)))
 }
 
-func (e *ruleEdit) touch(o *others) {
+func (e *ruleEdit) touch(o *Others) {
 	for i := range e.Put {
-		o.rules.add(e.Put[i].ID)
+		o.Rules.add(e.Put[i].ID)
 	}
 	for id := range e.States {
-		o.rules.add(id)
+		o.Rules.add(id)
 	}
 	for _, id := range e.Remove {
-		o.rules.add(id)
+		o.Rules.add(id)
 	}
 	for i := range e.Queue {
 		for _, to := range e.Queue[i].To {
-			o.subscriptions.add(to.ID(e.Queue[i].Caller))
+			o.Subscriptions.add(to.ID(e.Queue[i].Caller))
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (e *secretEdit) kind() byte { return kindSecret }
 
 func (e *secretEdit) frees() bool { return false }
 
-func (e *secretEdit) touch(*others) {}
+func (e *secretEdit) touch(*Others) {}
 
 func (e *secretEdit) Resume(tx *bbolt.Tx) error {
 	if tx.Bucket(bMeta).Get(secretKey(e.Name)) != nil {

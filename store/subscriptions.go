@@ -119,7 +119,7 @@ func (e *subscriptionEdit) Apply(tx *bbolt.Tx) (err error) {
 	return errors.Join(err, b.Put([]byte(e.ID), e.Value))
 }
 
-func (e *subscriptionEdit) touch(o *others) { o.subscriptions.add(e.ID) }
+func (e *subscriptionEdit) touch(o *Others) { o.Subscriptions.add(e.ID) }
 
 // dropAlerts deletes messages to a receiver of alerts, and stores how many bytes wait for it.
 func (e *subscriptionEdit) dropAlerts(tx *bbolt.Tx) error {
@@ -248,7 +248,7 @@ func (e *tokenEdit) Apply(tx *bbolt.Tx) error {
 	return tx.Bucket(bTokens).Put([]byte(e.Name), e.Value)
 }
 
-func (e *tokenEdit) touch(o *others) { o.tokens = true }
+func (e *tokenEdit) touch(o *Others) { o.Tokens = true }
 
 // Messages returns at most limit messages to a receiver after a number, oldest first, and fewer if
 // they are large.

@@ -282,4 +282,4 @@ func (e *feedEdit) touchQueries(tx *bbolt.Tx) error {
 }
 
 // touch adds the feed: the loops of its endpoints look at what has changed.
-func (e *feedEdit) touch(o *others) { o.feeds.add(e.Feed) }
+func (e *feedEdit) touch(o *Others) { o.Feeds.add(e.Feed) }

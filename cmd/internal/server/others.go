@@ -16,21 +16,21 @@ func (s *Server) followOthers(ctx context.Context) {
 	defer edits.Wait()
 	s.Store.WatchOthers(ctx, func(o store.Others) {
 		if len(o.Endpoints) > 0 { // a loop that ends may wait for a commit
-			edits.Go(func() { s.Registry.Edited(nil, nil, o.Endpoints) })
+			edits.Go(func() { s.Registry.Edited(nil, nil, o.Endpoints.List()) })
 		}
 		if o.Tokens {
 			s.live.Recheck()
 		}
-		if err := s.alerts.Refresh(o.Rules); err != nil {
+		if err := s.alerts.Refresh(o.Rules.List()); err != nil {
 			s.log.Error("alert rules that another node has changed are not in force", "error", err)
 		}
-		if err := s.deliveries.engine.Refresh(o.Subscriptions); err != nil {
+		if err := s.deliveries.engine.Refresh(o.Subscriptions.List()); err != nil {
 			s.log.Error("subscriptions that another node has changed are not in force", "error", err)
 		}
 		if len(o.Queries) > 0 {
-			s.Registry.Edited(o.Queries, o.Hidden, nil)
+			s.Registry.Edited(o.Queries.List(), o.Hidden.List(), nil)
 		}
-		s.heardOf(o.Feeds)
-		s.Waker.Wake(o.Changed...)
+		s.heardOf(o.Feeds.List())
+		s.Waker.Wake(o.Changed.List()...)
 	})
 }
