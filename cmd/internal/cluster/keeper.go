@@ -118,8 +118,7 @@ type Keeper struct {
 	given    map[string]uint64    // tokens of leases that may be given back at any time
 	proposed chan struct{}        // closed when the last proposal is settled; nil if there is none
 	differs  map[string]string    // by node: what was logged about its settings
-	owners   map[string]string    // by key: its owner among workers, if that was asked for
-	workers  []string             // of the last turn
+	workers  []string             // who may own something, as of the last turn
 	lapsed   bool                 // Valid was false at the last turn
 	patient  time.Time            // until then the silence of other nodes does not count
 }
@@ -140,7 +139,7 @@ type work struct {
 // New returns a keeper. Run makes it join the cluster.
 func New(c Config) *Keeper {
 	k := &Keeper{conf: c, node: c.Node, ttl: time.Duration(c.Node.TTL), seen: map[string]lastHeartbeat{}, work: map[string]*work{},
-		earliest: map[string]time.Time{}, given: map[string]uint64{}, differs: map[string]string{}, owners: map[string]string{}}
+		earliest: map[string]time.Time{}, given: map[string]uint64{}, differs: map[string]string{}}
 	k.node.Session = rand.Text()
 	return k
 }
@@ -343,10 +342,7 @@ func (k *Keeper) turn(ctx context.Context, changed bool) error {
 	for _, key := range keys {
 		v.wanted[key] = true
 	}
-	if workers := k.owning(nodes, now); !slices.Equal(workers, k.workers) {
-		k.workers, k.owners = workers, map[string]string{}
-	}
-	maps.DeleteFunc(k.owners, func(key, _ string) bool { return !v.wanted[key] })
+	k.workers = k.owning(nodes, now)
 	k.forget()
 	for key, w := range k.work { // of keys that are gone, too
 		if v.of[key].Token != w.hold.Token || !v.wanted[key] {
@@ -391,7 +387,7 @@ func (k *Keeper) unwanted(v *view, l store.Lease) {
 		if k.idle(v, l.Key) {
 			v.free = append(v.free, l)
 		}
-	case k.owner(l.Key) == k.node.Name:
+	case Owner(l.Key, k.workers) == k.node.Name:
 		if beats, gone := k.gone(l, v.nodes, v.now.Add(-l.Linger)); gone {
 			v.claim(l, beats)
 		}
@@ -400,7 +396,7 @@ func (k *Keeper) unwanted(v *view, l store.Lease) {
 
 // decide begins or ends the work of a key, or proposes to take or to give back its lease.
 func (k *Keeper) decide(ctx context.Context, v *view, key string) {
-	l, best := v.of[key], k.owner(key)
+	l, best := v.of[key], Owner(key, k.workers)
 	l.Key = key
 	switch {
 	case l.Session == k.node.Session && k.given[key] == l.Token: // the outcome is not known yet
@@ -500,16 +496,6 @@ func (k *Keeper) gone(l store.Lease, nodes []registry.Node, now time.Time) (beat
 // next returns the node that should have the lease of a key if another one did not exist.
 func (k *Keeper) next(key, best string) string {
 	return Owner(key, slices.DeleteFunc(slices.Clone(k.workers), func(n string) bool { return n == best }))
-}
-
-// owner returns the node that should have the lease of a key.
-func (k *Keeper) owner(key string) string {
-	best, ok := k.owners[key]
-	if !ok {
-		best = Owner(key, k.workers)
-		k.owners[key] = best
-	}
-	return best
 }
 
 // owning returns the names of the nodes that may own something.

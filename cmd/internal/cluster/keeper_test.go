@@ -734,7 +734,7 @@ func TestKeepersUnderFaults(t *testing.T) {
 func TestHeartbeatWhileClaiming(t *testing.T) {
 	const key, silent = "endpoint/e", 7
 	k := New(Config{Now: time.Now, Asleep: awake, Node: registry.Node{Name: "a", TTL: int64(ttl)}})
-	k.owners[key] = "a"
+	k.workers = []string{"a"}
 	l := store.Lease{Key: key, Node: "b", Session: "s", Token: 1}
 	seen := func(h lastHeartbeat) {
 		k.mu.Lock()
