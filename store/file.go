@@ -356,12 +356,6 @@ func newest[T any](d *boltFile, f func(tx *bbolt.Tx) (T, error)) (T, error) {
 	return fetch(d, f)
 }
 
-// newestView is like newest for a function that keeps what it finds. f starts from the beginning when it is called again.
-func newestView(d *boltFile, f func(tx *bbolt.Tx) error) error {
-	_, err := newest(d, func(tx *bbolt.Tx) (struct{}, error) { return struct{}{}, f(tx) })
-	return err
-}
-
 // mayLag reports whether the answer of a node that is up to date may be another one.
 func mayLag(err error) bool {
 	var gap *registry.GapError

@@ -219,29 +219,28 @@ func (d *History) Current(query string, withResult bool) (registry.Status, *diff
 }
 
 // Slots returns an endpoint's last slots, newest first.
-func (d *History) Slots(endpoint string, limit int) (list []scheduler.Slot, err error) {
-	err = newestView(d.boltFile, func(tx *bbolt.Tx) error {
+func (d *History) Slots(endpoint string, limit int) ([]scheduler.Slot, error) {
+	return newest(d.boltFile, func(tx *bbolt.Tx) (list []scheduler.Slot, err error) {
 		s, ok := findSpace(tx, endpoint)
 		if !ok {
 			if tx.Bucket(bEndpoints).Get([]byte(endpoint)) == nil {
-				return fmt.Errorf("endpoint %s: %w", endpoint, registry.ErrNotFound)
+				return nil, fmt.Errorf("endpoint %s: %w", endpoint, registry.ErrNotFound)
 			}
-			return nil
+			return nil, nil
 		}
 		b := tx.Bucket(bSlots)
 		last, _ := lastWith(b, key8(s.number))
 		if last == nil {
-			return nil
+			return nil, nil
 		}
 		c := b.Cursor()
 		for k, v := c.Seek(last); hasPrefix(k, key8(s.number)) && len(list) < limit; k, v = c.Prev() {
 			var slot scheduler.Slot
 			if err := parseJSON(v, &slot, "a slot of "+endpoint); err != nil {
-				return err
+				return list, err
 			}
 			list = append(list, slot)
 		}
-		return nil
+		return list, nil
 	})
-	return list, err
 }

@@ -316,32 +316,32 @@ const lookAtRounds = 5000
 // shorter than limit.
 func (d *RoundStore) Rounds(id string, state registry.RoundState, before uint64, limit int) (list []registry.Round, next uint64,
 	err error) {
-	err = newestView(d.boltFile, func(tx *bbolt.Tx) error {
-		list, next = nil, 0
+	list, err = newest(d.boltFile, func(tx *bbolt.Tx) (list []registry.Round, err error) {
+		next = 0
 		n, err := findProfile(tx, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		c := tx.Bucket(bRounds).Cursor()
 		k, v := seekBefore(c, n.serial, before)
 		for looked := 0; hasPrefix(k, key8(n.serial)) && k != nil; k, v = c.Prev() {
 			if looked++; looked > lookAtRounds {
-				return nil
+				return list, nil
 			}
 			r, err := parseRound(v)
 			if err != nil {
-				return fmt.Errorf("profile %s: %w", id, err)
+				return list, fmt.Errorf("profile %s: %w", id, err)
 			}
 			if state == "" || r.State == state {
 				if len(list) == limit {
-					return nil
+					return list, nil
 				}
 				list = append(list, r)
 			}
 			next = r.Number
 		}
 		next = 0
-		return nil
+		return list, nil
 	})
 	return list, next, err
 }
