@@ -210,14 +210,9 @@ func (d *DB) Watch(ctx context.Context) error {
 	}
 }
 
-// Writable returns an error that wraps registry.ErrReadOnly while the store cannot be
-// written.
-func (d *DB) Writable() error {
-	if err := d.disk.refusal(); err != nil || d.replica == nil {
-		return err
-	}
-	return d.replica.Refusal()
-}
+// Writable returns why nothing can be written now, or nil. The error wraps registry.ErrReadOnly unless the store refuses
+// all writes until the process ends.
+func (d *DB) Writable() error { return d.refusal() }
 
 // Storage reports the state of the disk.
 func (d *DB) Storage() registry.Storage {
