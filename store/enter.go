@@ -2,7 +2,6 @@ package store
 
 import (
 	"crypto/rand"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"strings"
@@ -65,7 +64,7 @@ func (d *boltFile) enterGeneration(journaled bool) error {
 	case origin != "" && fresh != "":
 		d.copied, fresh = fresh, ""
 	}
-	next := randomText(15)
+	next := rand.Text()
 	tokens := []string{next}
 	if from > 0 && fresh == "" {
 		tokens = append(tokens, token) // a crash before the commit leaves the current token in force
@@ -164,7 +163,7 @@ func newEpoch(tx *bbolt.Tx) error {
 	if err := errors.Join(c.save(tx), closeRounds(tx)); err != nil {
 		return err
 	}
-	return tx.Bucket(bMeta).Put(kEpoch, []byte(randomText(5)))
+	return tx.Bucket(bMeta).Put(kEpoch, []byte(randomEpoch()))
 }
 
 // emptied deletes all entries of buckets.
@@ -227,7 +226,7 @@ func (c *beginning) Apply(tx *bbolt.Tx) error {
 func (d *boltFile) beginning() (replica.Command, error) {
 	c := &beginning{Epoch: d.epoch, Seed: d.seed}
 	if d.epoch == "" {
-		c.Epoch, c.Seed = storeEpoch(randomText(5)), randomSeed()
+		c.Epoch, c.Seed = storeEpoch(randomEpoch()), randomSeed()
 	}
 	origin, err := fetch(d, func(tx *bbolt.Tx) (string, error) { return string(tx.Bucket(bMeta).Get(kOrigin)), nil })
 	c.Origin = origin
@@ -314,9 +313,5 @@ func migrate(tx *bbolt.Tx, from uint64) error {
 	return tx.Bucket(bMeta).Put(kSchema, key8(currentSchema()))
 }
 
-// randomText returns n random lower-case letters and digits.
-func randomText(n int) string {
-	b := make([]byte, n)
-	rand.Read(b)
-	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
-}
+// randomEpoch returns eight random lower-case letters and digits.
+func randomEpoch() string { return strings.ToLower(rand.Text()[:8]) }

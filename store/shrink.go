@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -81,7 +82,7 @@ func supplant(path, part string, g generationFile, token string, replace func() 
 	if err != nil {
 		return err
 	}
-	next := randomText(15)
+	next := rand.Text()
 	if trusted {
 		err = errors.Join(setMeta(part, kGeneration, []byte(next)), g.write(inode+" "+into, token, next))
 	} else {
