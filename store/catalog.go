@@ -194,7 +194,6 @@ func statusOf(q *registry.Query, s *policy.Stats, now time.Time) registry.Status
 	return st
 }
 
-// withStatus returns a query with its status.
 func withStatus(tx *bbolt.Tx, s *storedQuery, e storeEpoch, now time.Time) (registry.ListedQuery, error) {
 	r := record{serial: s.serial, space: s.space}
 	r.stats.Position = r.position(e)

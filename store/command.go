@@ -36,7 +36,6 @@ var errUnchanged = replica.ErrUnchanged
 // commandVersion is the version of the forms of all commands. Nothing that was released has written an older one.
 const commandVersion = 2
 
-// encodeCommand returns the form of a command in the journal.
 func encodeCommand(c command) ([]byte, error) {
 	head := []byte{commandVersion, c.kind()}
 	if x, ok := c.(*writer); ok { // its rows would be long as JSON

@@ -63,7 +63,6 @@ func (s *storedSpace) fields() []*uint64 {
 	return []*uint64{&s.number, &s.queries, &s.removals, &s.floor, &s.profiled}
 }
 
-// findSpace returns the space of an endpoint, and false if it has none.
 func findSpace(tx *bbolt.Tx, name string) (storedSpace, bool) {
 	s := storedSpace{name: name}
 	if name == "" {
@@ -77,7 +76,6 @@ func findSpace(tx *bbolt.Tx, name string) (storedSpace, bool) {
 	return s, true
 }
 
-// ensureSpace returns the space, creating it if needed.
 func ensureSpace(tx *bbolt.Tx, c *counters, name string) (storedSpace, error) {
 	s, ok := findSpace(tx, name)
 	if ok {
@@ -123,9 +121,8 @@ func (s *storedSpace) addRemoval(tx *bbolt.Tx, revision uint64, id string) error
 	return nil
 }
 
-// The number of queries and profiles that each caller holds is updated when holds
-// begin and end, so that checking a limit does not read all queries. Queries and
-// profiles of a deleted endpoint count until they are purged.
+// What each caller holds is counted, so that checking a limit does not read all queries. Queries and profiles of a
+// deleted endpoint count until they are purged.
 
 func loadHoldings(tx *bbolt.Tx, caller string) registry.Holdings {
 	var queries, bytes, profiles uint64
@@ -189,14 +186,12 @@ func (t *totals) space(name string) (*storedSpace, bool) {
 	return &s, ok
 }
 
-// hold adds to what a caller holds.
 func (t *totals) hold(caller string, queries int, bytes int64) {
 	h := t.holdings[caller]
 	h.Queries, h.Bytes = h.Queries+queries, h.Bytes+bytes
 	t.holdings[caller] = h
 }
 
-// held returns what a caller holds.
 func (t *totals) held(caller string) registry.Holdings {
 	h, more := loadHoldings(t.tx, caller), t.holdings[caller]
 	h.Queries, h.Bytes = h.Queries+more.Queries, h.Bytes+more.Bytes

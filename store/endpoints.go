@@ -51,12 +51,10 @@ func (d *EndpointStore) Endpoint(name string) (registry.Endpoint, error) {
 	})
 }
 
-// Configured implements registry.EndpointStore.
 func (d *EndpointStore) Configured(name string) (registry.Configured, error) {
 	return newest(d.boltFile, func(tx *bbolt.Tx) (registry.Configured, error) { return findEndpoint(tx, name) })
 }
 
-// Endpoints implements registry.EndpointStore.
 func (d *EndpointStore) Endpoints() (list []registry.Endpoint, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bEndpoints).ForEach(func(name, _ []byte) error {
@@ -135,7 +133,6 @@ func (e *endpointEdit) prepare(tx *bbolt.Tx, edit func(c *registry.Configured, f
 
 func (e *endpointEdit) kind() byte { return kindEndpoint }
 
-// Resume implements replica.Command.
 func (e *endpointEdit) Resume(tx *bbolt.Tx) (err error) {
 	if revisionOf(tx.Bucket(bEndpoints).Get([]byte(e.Name))) != e.Seen {
 		return errMoved

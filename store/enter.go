@@ -166,7 +166,6 @@ func newEpoch(tx *bbolt.Tx) error {
 	return tx.Bucket(bMeta).Put(kEpoch, []byte(randomEpoch()))
 }
 
-// emptied deletes all entries of buckets.
 func emptied(tx *bbolt.Tx, names ...[]byte) error {
 	for _, name := range names {
 		if err := tx.DeleteBucket(name); err != nil {
@@ -264,7 +263,6 @@ func create(tx *bbolt.Tx) error {
 	return m.Put(kSeed, key8(randomSeed()))
 }
 
-// addFeeds adds the buckets of change feeds.
 func addFeeds(tx *bbolt.Tx) error {
 	for _, name := range [][]byte{bFeeds, bTouched, bTouches} {
 		if _, err := tx.CreateBucketIfNotExists(name); err != nil {

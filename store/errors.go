@@ -38,7 +38,6 @@ func (e *unusableError) Error() string { return e.text }
 // Is implements the interface of errors.Is.
 func (e *unusableError) Is(target error) bool { return target == registry.ErrUnusable }
 
-// withRemedy adds the remedy to an error of opening path.
 func withRemedy(path string, err error) error {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):

@@ -25,7 +25,6 @@ type feed struct {
 	err     error            // a registration could not be read; kept until the next commit
 }
 
-// all returns the catalog of all queries.
 func (d *boltFile) all() (*catalog.Catalog, error) {
 	d.feed.mu.Lock()
 	defer d.feed.mu.Unlock()
@@ -118,7 +117,6 @@ func (d *boltFile) refresh(commands ...command) {
 	}
 }
 
-// reload reads queries again.
 func (d *boltFile) reload(tx *bbolt.Tx, ids []string) error {
 	for _, id := range ids {
 		v := tx.Bucket(bQueries).Get([]byte(id))

@@ -323,7 +323,6 @@ func putLease(tx *bbolt.Tx, l *Lease) error {
 	return errors.Join(m.Put(kTokens, key8(l.Token)), putJSON(tx.Bucket(bLeases), []byte(l.Key), l))
 }
 
-// forgetLease deletes the lease of an endpoint that is removed.
 func forgetLease(tx *bbolt.Tx, key string) error {
 	return tx.Bucket(bLeases).Delete([]byte(key))
 }

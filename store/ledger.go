@@ -53,7 +53,6 @@ func (d *Ledger) Since(endpoint string, rev uint64) (scheduler.News, error) {
 	return n, nil
 }
 
-// Prepare implements scheduler.Ledger.
 func (d *Ledger) Prepare(stop func() error, r *diff.Result, delta *diff.Delta) (scheduler.Prepared, error) {
 	var p prepared
 	var err error

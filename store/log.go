@@ -289,13 +289,9 @@ func resultWeight(v []byte) uint64 {
 	return changeWeight + uint64(unpackedSize(in.b))
 }
 
-// A past state is computed from the nearest stored result and the changes between them,
-// in either direction. Stored are the newest result, the baseline as the first change,
-// and snapshots. A change stores a snapshot once the changes since the last one weigh
-// snapshotFactor times as much as the result. So the storage of snapshots grows with what
-// changes, and a state costs a few times as much as the current one however far back it is.
+// Weights of snapshots: see the section "Past states" of the package comment.
 const (
-	snapshotFactor = 4
+	snapshotFactor = 4 // a change stores one once the changes since the last one weigh so many times as much as the result
 	// changeWeight is the cost of reading an empty change or result, in bytes of rows.
 	changeWeight = 2 << 10
 )

@@ -150,7 +150,6 @@ func newDB(f *boltFile) *DB {
 	}
 }
 
-// start starts the background work.
 func (d *DB) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	d.stop = cancel

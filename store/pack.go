@@ -204,7 +204,6 @@ func resultHash(v []byte) string {
 	return hash
 }
 
-// unpackResult decodes the output of packResult.
 func (p *packer) unpackResult(v []byte) (*diff.Result, error) {
 	in := scan{b: v}
 	if in.byte() != resultVersion {

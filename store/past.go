@@ -38,7 +38,6 @@ func (d *History) historyOf(tx *bbolt.Tx, query string) (queryHistory, error) {
 	return h, nil
 }
 
-// entry reads a change of the log.
 func (h *queryHistory) entry(seq uint64) (logEntry, error) {
 	k := key16(h.record.serial, seq)
 	v := h.tx.Bucket(bChanges).Get(k)

@@ -18,13 +18,11 @@ import (
 // A ProfileStore stores profiles. It implements registry.ProfileStore.
 type ProfileStore struct{ *boltFile }
 
-// Profile implements registry.ProfileStore.
 func (d *ProfileStore) Profile(id string) (registry.Profile, error) {
 	n, err := newest(d.boltFile, func(tx *bbolt.Tx) (storedProfile, error) { return findProfile(tx, id) })
 	return n.Profile, err
 }
 
-// FindProfile implements registry.ProfileStore.
 func (d *ProfileStore) FindProfile(owner, name string, most int) (list []registry.Profile, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return eachProfile(tx, 0, "", func(n *storedProfile) (bool, error) {
@@ -38,7 +36,6 @@ func (d *ProfileStore) FindProfile(owner, name string, most int) (list []registr
 	return list[:min(len(list), most)], err
 }
 
-// EditProfile implements registry.ProfileStore.
 func (d *ProfileStore) EditProfile(id string, b registry.Bounds, edit func(p *registry.Profile,
 	found bool) error) (registry.Profile, error) {
 	var e *profileEdit
@@ -122,7 +119,6 @@ func (e *profileEdit) within(tx *bbolt.Tx) error {
 
 func (e *profileEdit) kind() byte { return kindProfile }
 
-// Resume implements replica.Command.
 func (e *profileEdit) Resume(tx *bbolt.Tx) (err error) {
 	e.old, err = findProfile(tx, e.ID)
 	if e.found = err == nil; notFoundIsFine(err) != nil {
@@ -297,7 +293,6 @@ func eachProfile(tx *bbolt.Tx, space uint64, from string, f func(*storedProfile)
 	return nil
 }
 
-// profileStatus combines a profile's progress with its rounds.
 func profileStatus(tx *bbolt.Tx, n *storedProfile, e storeEpoch) (registry.ProfileStatus, error) {
 	at, err := findProgress(tx, n.ID)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 // A QueryStore stores registrations. It implements registry.QueryStore.
 type QueryStore struct{ *boltFile }
 
-// Query implements registry.QueryStore.
 func (d *QueryStore) Query(id string) (registry.Query, error) {
 	s, err := newest(d.boltFile, func(tx *bbolt.Tx) (storedQuery, error) { return findQuery(tx, id) })
 	return s.Query, err
@@ -40,7 +39,6 @@ func (d *QueryStore) PublicQuery(id string) (registry.Query, error) {
 	return find()
 }
 
-// FindName implements registry.QueryStore.
 func (d *QueryStore) FindName(caller, name string, public bool, most int) (list []registry.Query, err error) {
 	err = d.view(func(tx *bbolt.Tx) error {
 		return eachNamed(tx, caller, name, public, func(s *storedQuery) bool {

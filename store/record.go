@@ -106,7 +106,6 @@ func (w *writer) load(list []scheduler.Outcome) []string {
 	return ids
 }
 
-// outcome applies one outcome to its query's record and history.
 func (w *writer) outcome(o *scheduler.Outcome, slot *scheduler.Slot) error {
 	r := w.records[o.Query]
 	if r == nil {
@@ -140,7 +139,6 @@ func (w *writer) follows(r *record, o *scheduler.Outcome) bool {
 	return !o.Delta.Baseline && (o.Delta.OldHash == "" || o.Delta.OldHash == kept)
 }
 
-// change numbers and stores a change and its new result.
 func (w *writer) change(r *record, o *scheduler.Outcome, slot *scheduler.Slot) error {
 	packed := o.Prepared.(*prepared)
 	l := logEntry{
@@ -192,7 +190,6 @@ func slotOf(o *scheduler.Outcome, slot *scheduler.Slot) uint64 {
 	return 0
 }
 
-// save writes the modified records.
 func (w *writer) save(ids []string) error {
 	b := w.tx.Bucket(bStats)
 	room := make([]byte, 0, 512*len(ids)) // values must live until the commit

@@ -157,7 +157,6 @@ func saveCohorts(tx *bbolt.Tx, space uint64, b *scheduler.Batch) error {
 	return nil
 }
 
-// loadCohorts returns the states of an endpoint's cohorts.
 func loadCohorts(tx *bbolt.Tx, space uint64) (list []cohort.State, err error) {
 	prefix, c := cohortPrefix(space), tx.Bucket(bHealth).Cursor()
 	for k, v := c.Seek(prefix); hasPrefix(k, prefix); k, v = c.Next() {

@@ -167,7 +167,6 @@ func storedTokens(tx *bbolt.Tx) (list []registry.Token, err error) {
 	return list, err
 }
 
-// Newest implements web.TokenStore.
 func (d *TokenStore) Newest(stranger bool) ([]registry.Token, error) {
 	confirm := d.Confirm
 	if stranger {

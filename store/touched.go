@@ -167,7 +167,6 @@ func (s *storedTouch) put(tx *bbolt.Tx, id string, revision uint64) error {
 		tx.Bucket(bTouched).Put([]byte(id), append(putNumbers(&s.serial, &s.space, &s.revision), text...)))
 }
 
-// forgetTouch deletes what is known about the events of a query.
 func forgetTouch(tx *bbolt.Tx, id string) error {
 	v := tx.Bucket(bTouched).Get([]byte(id))
 	if v == nil {

@@ -52,11 +52,6 @@
 // The chain detects faults of engines and operators. It does not protect against an attacker who
 // can write to the engine.
 //
-// # Cost
-//
-// BenchmarkAppend compares an append of 4 KiB with a commit of the same size in a bbolt file on
-// the same disk. The page web/docs/sizing.md has what a commit of a cluster takes.
-//
 // # Sources
 //
 // The state machine approach is from F. Schneider, "Implementing fault-tolerant services using the

@@ -77,10 +77,8 @@ func (b *barriers) pass(r *Replica) error {
 	return err
 }
 
-// Resume implements Command.
 func (barrier) Resume(*bbolt.Tx) error { return nil }
 
-// Apply implements Command.
 func (barrier) Apply(*bbolt.Tx) error { return ErrUnchanged }
 
 // ownForm begins the form of a command of the replica itself. Those of the store begin with their version.
@@ -94,7 +92,6 @@ const (
 
 var barrierForm = []byte{ownForm, kindBarrier}
 
-// encode returns the form of a command.
 func (o *Options) encode(c Command) ([]byte, error) {
 	if x, own := c.(*stateReport); own {
 		text, err := json.Marshal(x)

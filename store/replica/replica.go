@@ -237,7 +237,6 @@ func (r *Replica) reach(ctx context.Context, at journal.Position) error {
 	}
 }
 
-// follow starts the goroutines.
 func (r *Replica) follow(at journal.Position) {
 	entries := make(chan journal.Entry, groupEntries)
 	r.done.Go(func() {

@@ -67,10 +67,8 @@ type stateReport struct {
 	Hash    uint64 `json:"hash"`
 }
 
-// Resume implements Command.
 func (*stateReport) Resume(*bbolt.Tx) error { return nil }
 
-// Apply implements Command.
 func (*stateReport) Apply(*bbolt.Tx) error { return ErrUnchanged }
 
 // A comparison counts the nodes that have reported the same state as this one, and another one.

@@ -520,7 +520,6 @@ func Owner(key string, nodes []string) (best string) {
 	return best
 }
 
-// begin starts the work of a lease.
 func (k *Keeper) begin(ctx context.Context, l store.Lease) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &work{hold: &Hold{Lease: l, keeper: k, ctx: ctx}, cancel: cancel, done: make(chan struct{})}

@@ -304,7 +304,6 @@ func (m *member) dropOld(ctx context.Context) {
 	}
 }
 
-// newKeeper makes the keeper of a server's leases.
 func newKeeper(s *Server) *cluster.Keeper {
 	m := s.member
 	api := m.conf.API[m.conf.Node]
@@ -352,7 +351,6 @@ func newKeeper(s *Server) *cluster.Keeper {
 	})
 }
 
-// Status implements web.Cluster.
 func (m *member) Status() (registry.ClusterStatus, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), headWait)
 	defer cancel()
@@ -365,13 +363,11 @@ func (m *member) Status() (registry.ClusterStatus, error) {
 	return c, err
 }
 
-// Owner implements web.Cluster.
 func (m *member) Owner(endpoint string) string {
 	n, _ := m.Has(store.EndpointLease(endpoint))
 	return n.Name
 }
 
-// Drain implements web.Cluster.
 func (m *member) Drain(node string) error {
 	err := m.store.Leases.Drain(node, true)
 	if errors.Is(err, registry.ErrNotFound) {
@@ -446,14 +442,12 @@ var (
 		"the lease.", nil, nil)
 )
 
-// Describe implements prometheus.Collector.
 func (m *member) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{journalAppliedDesc, journalHeadDesc, leaseOwnedDesc, takeoversDesc, fencedDesc, differingDesc} {
 		ch <- d
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (m *member) Collect(ch chan<- prometheus.Metric) {
 	s, err := m.Status()
 	if err != nil {

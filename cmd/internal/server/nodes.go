@@ -312,7 +312,6 @@ type nodeHandler struct {
 	peers        *peers
 }
 
-// ServeHTTP implements http.Handler.
 func (h *nodeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	caller, ok := h.peers.member.callerOf(r)
 	if !ok {
@@ -332,7 +331,6 @@ type appliedWriter struct {
 	store *store.DB
 }
 
-// WriteHeader implements http.ResponseWriter.
 func (w *appliedWriter) WriteHeader(status int) {
 	w.Header().Set(appliedHeader, strconv.FormatUint(w.store.Applied(), 10))
 	w.ResponseWriter.WriteHeader(status)

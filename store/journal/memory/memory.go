@@ -96,7 +96,6 @@ func (l *Log) add(e journal.Entry) {
 	l.ids[e.ID] = e.Seq
 }
 
-// Head implements journal.Journal.
 func (j *Journal) Head(ctx context.Context) (journal.Position, error) {
 	if err := j.Closed(); err != nil {
 		return journal.Position{}, err
@@ -106,7 +105,6 @@ func (j *Journal) Head(ctx context.Context) (journal.Position, error) {
 	return j.log.head(), ctx.Err()
 }
 
-// Old implements journal.Journal.
 func (j *Journal) Old(_ context.Context, limit int64) (uint64, error) {
 	l := j.log
 	l.mu.Lock()
@@ -124,7 +122,6 @@ func (j *Journal) Old(_ context.Context, limit int64) (uint64, error) {
 	return young - 1, err
 }
 
-// Drop implements journal.Journal.
 func (j *Journal) Drop(_ context.Context, upTo uint64) error {
 	l := j.log
 	l.mu.Lock()

@@ -276,7 +276,6 @@ func (j *Journal) check(info *jetstream.StreamInfo) error {
 	return nil
 }
 
-// Head implements journal.Journal.
 func (j *Journal) Head(ctx context.Context) (journal.Position, error) {
 	if err := j.Closed(); err != nil {
 		return journal.Position{}, err
@@ -288,7 +287,6 @@ func (j *Journal) Head(ctx context.Context) (journal.Position, error) {
 	return t.Position, nil
 }
 
-// Close implements journal.Journal.
 func (j *Journal) Close() error {
 	err := j.Node.Close()
 	if j.own {

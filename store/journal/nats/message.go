@@ -39,7 +39,6 @@ type part struct {
 	chunks        int
 }
 
-// messages returns the messages of an entry.
 func (j *Journal) messages(e *journal.Entry, total int64, chunk int) (list []*nats.Msg) {
 	data := e.Command
 	chunks := 0
@@ -84,7 +83,6 @@ func (m *message) part() (p part, err error) {
 	return p, err
 }
 
-// isEnd reports whether a message ends an entry.
 func (m *message) isEnd() bool { return m.Header.Get(hdrHash) != "" }
 
 // end returns what the last message of an entry says.

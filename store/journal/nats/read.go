@@ -21,7 +21,6 @@ const (
 // A place is where an entry ends in the stream.
 type place struct{ entry, message uint64 }
 
-// span implements engine.Engine.
 func (j *Journal) span(ctx context.Context, atLeast uint64) (uint64, journal.Position, error) {
 	end, err := j.endAtLeast(ctx, atLeast)
 	if err != nil {
@@ -42,7 +41,6 @@ func (j *Journal) span(ctx context.Context, atLeast uint64) (uint64, journal.Pos
 	return p.Seq, end.Position, err
 }
 
-// page implements engine.Engine.
 func (j *Journal) page(ctx context.Context, after uint64, insist bool) (list []journal.Entry, err error) {
 	if err := j.damage(); err != nil {
 		return nil, err
@@ -208,7 +206,6 @@ func (j *Journal) search(ctx context.Context, last uint64, f func(*message) (boo
 	})
 }
 
-// Old implements journal.Journal.
 func (j *Journal) Old(ctx context.Context, limit int64) (uint64, error) {
 	end, err := j.end(ctx)
 	if err != nil || end.Seq == 0 {
@@ -229,7 +226,6 @@ func (j *Journal) Old(ctx context.Context, limit int64) (uint64, error) {
 	return old, err
 }
 
-// Drop implements journal.Journal.
 func (j *Journal) Drop(ctx context.Context, upTo uint64) error {
 	end, err := j.end(ctx)
 	if err != nil || end.Seq == 0 {

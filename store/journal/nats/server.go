@@ -82,7 +82,6 @@ func Start(c ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// run starts a nats-server.
 func (s *Server) run() (*server.Server, error) {
 	x, err := server.NewServer(s.config.options())
 	if err != nil {

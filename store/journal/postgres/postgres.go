@@ -165,7 +165,6 @@ func (j *Journal) create(ctx context.Context) error {
 	})
 }
 
-// sql puts the name of the schema into a statement.
 func (j *Journal) sql(text string) string { return strings.ReplaceAll(text, "{schema}", j.schema) }
 
 func (j *Journal) commit(ctx context.Context, items []engine.Item) ([]uint64, error) {
@@ -208,7 +207,6 @@ func (j *Journal) explain(err error) error {
 	return err
 }
 
-// Head implements journal.Journal.
 func (j *Journal) Head(ctx context.Context) (journal.Position, error) {
 	_, head, _, err := j.ends(ctx)
 	return head, err
@@ -226,7 +224,6 @@ func (j *Journal) ends(ctx context.Context) (first uint64, head journal.Position
 	return first, head, total, j.explain(err)
 }
 
-// Old implements journal.Journal.
 func (j *Journal) Old(ctx context.Context, limit int64) (uint64, error) {
 	first, head, total, err := j.ends(ctx)
 	if err != nil {
@@ -270,7 +267,6 @@ func (j *Journal) Drop(ctx context.Context, upTo uint64) error {
 	}
 }
 
-// Close implements journal.Journal.
 func (j *Journal) Close() error {
 	defer j.pool.Close()
 	return j.Node.Close()
@@ -295,7 +291,6 @@ func (j *Journal) page(ctx context.Context, after uint64, _ bool) ([]journal.Ent
 	return page, j.explain(err)
 }
 
-// query returns the entries of a page.
 func (j *Journal) query(ctx context.Context, after uint64) ([]journal.Entry, error) {
 	rows, err := j.pool.Query(ctx, j.sql(`SELECT seq, id, prev, hash, cmd FROM {schema}.entry
 		WHERE seq > $1 AND total <= $2 + (SELECT total FROM {schema}.entry WHERE seq > $1 ORDER BY seq LIMIT 1)

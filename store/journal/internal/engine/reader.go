@@ -51,7 +51,6 @@ type cursor struct {
 	failed    bool             // f has returned an error
 }
 
-// run reads until there is an error.
 func (c *cursor) run(ctx context.Context, after journal.Position) (err error) {
 	if c.at == (journal.Position{}) {
 		if after, err = c.start(ctx, after); err != nil {

@@ -69,7 +69,6 @@ func (w *Writer) Closed() error {
 	return nil
 }
 
-// Append implements journal.Journal.
 func (w *Writer) Append(ctx context.Context, id string, cmd []byte) (uint64, error) {
 	if err := journal.CheckCommand(id, cmd); err != nil {
 		return 0, err
