@@ -16,7 +16,8 @@ import (
 // Its refusals name the disk.
 func TestFullDiskOfANode(t *testing.T) {
 	cut := &cutJournal{Journal: openJournal(t, memory.New("test"))}
-	d := open(t, t.TempDir(), Options{Journal: cut, Retry: time.Hour})
+	retries(t, time.Hour)
+	d := open(t, t.TempDir(), Options{Journal: cut})
 	d.replica.SetPatience(10 * time.Millisecond)
 	cut.cut(true, false)
 	t.Cleanup(func() { cut.cut(false, false) })
@@ -42,7 +43,8 @@ func TestFullDiskOfANode(t *testing.T) {
 // A node whose disk is full does not say that it is cut off from its cluster, does not wait for what it cannot apply,
 // and has no outage of the journal.
 func TestReadsOnFullDiskOfANode(t *testing.T) {
-	d := open(t, t.TempDir(), Options{Journal: openJournal(t, memory.New("test")), Retry: time.Hour})
+	retries(t, time.Hour)
+	d := open(t, t.TempDir(), Options{Journal: openJournal(t, memory.New("test"))})
 	put(t, d, "q_a", "city")
 	_ = d.disk.markFull(errors.New("no space left"), 0)
 	began := d.Applied()
@@ -57,4 +59,12 @@ func TestReadsOnFullDiskOfANode(t *testing.T) {
 	if d.Applied() != began {
 		t.Error("something was appended")
 	}
+}
+
+// retries sets the time between two attempts to write on a full disk until the end of a test.
+func retries(t *testing.T, pause time.Duration) {
+	t.Helper()
+	was := retryPause
+	t.Cleanup(func() { retryPause = was })
+	retryPause = pause
 }

@@ -109,7 +109,8 @@ func waitWritable(t *testing.T, d *DB) {
 // Resume by themselves once there is room.
 func TestFullDisk(t *testing.T) {
 	dir := smallDisk(t, "8m")
-	d := open(t, dir, Options{Retry: time.Millisecond})
+	retries(t, time.Millisecond)
+	d := open(t, dir, Options{})
 	if err := registerChild(d); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,8 @@ func putNew(d *DB, id string) (registry.Query, error) {
 // Removals are tried on a full disk, because they free space in the file.
 func TestFullDiskTakesRemovals(t *testing.T) {
 	dir := smallDisk(t, "8m")
-	d := open(t, dir, Options{Retry: time.Millisecond})
+	retries(t, time.Millisecond)
+	d := open(t, dir, Options{})
 	if err := registerChild(d); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +227,8 @@ func TestKilledOnFullDisk(t *testing.T) {
 	c.Wait()
 	free := fillDisk(t, dir)
 
-	d := open(t, dir, Options{Retry: time.Millisecond})
+	retries(t, time.Millisecond)
+	d := open(t, dir, Options{})
 	epoch := d.Epoch()
 	if !d.Storage().ReadOnly || d.entered.Load() {
 		t.Errorf("opened on a full disk: %+v", d.Storage())
@@ -244,7 +247,7 @@ func TestKilledOnFullDisk(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d = open(t, dir, Options{Retry: time.Millisecond}) // again, as a supervisor would
+	d = open(t, dir, Options{}) // again, as a supervisor would
 	free()
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)

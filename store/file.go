@@ -207,9 +207,11 @@ func (d *boltFile) recover(ctx context.Context) {
 		case <-d.disk.wake:
 		}
 		since := d.now()
-		for n := 1; d.disk.refusal() != nil; n++ {
-			if !d.disk.pause(ctx, n) {
+		for d.disk.refusal() != nil {
+			select {
+			case <-ctx.Done():
 				return
+			case <-time.After(retryPause):
 			}
 			d.wakePurge() // the purge frees space in the file
 			d.attempt()
@@ -250,12 +252,8 @@ func (d *boltFile) attempt() {
 	}
 }
 
-// Retries on a full disk start after Options.Retry; their interval grows to
-// longestRetry.
-const (
-	usualRetry   = 2 * time.Second
-	longestRetry = 30 * time.Second
-)
+// retryPause is the time between two attempts to write on a full disk. Tests change it.
+var retryPause = 2 * time.Second
 
 // leastRoom is the minimum free space, in the file or on the disk, for a retry.
 const leastRoom = 64 << 10
@@ -269,7 +267,6 @@ type diskState struct {
 	log     *slog.Logger
 	stuck   atomic.Pointer[fullDisk] // nil if writes are allowed
 	wake    chan struct{}            // signals that the disk has become full
-	wait    time.Duration            // before the first retry
 }
 
 // fullDisk is the state of a full disk.
@@ -278,12 +275,8 @@ type fullDisk struct {
 	need int64 // bytes that the failed transaction needed
 }
 
-func newDisk(path string, reserve int64, retry time.Duration, log *slog.Logger) *diskState {
-	d := &diskState{reserve: reserve, free: freeBytes, dir: filepath.Dir(path), log: log, wake: make(chan struct{}, 1), wait: retry}
-	if d.wait <= 0 {
-		d.wait = usualRetry
-	}
-	return d
+func newDisk(path string, reserve int64, log *slog.Logger) *diskState {
+	return &diskState{reserve: reserve, free: freeBytes, dir: filepath.Dir(path), log: log, wake: make(chan struct{}, 1)}
 }
 
 // refusal returns why writes are refused, or nil.
@@ -329,18 +322,6 @@ func (d *diskState) room() error {
 	return registry.StorageFull(fmt.Sprintf("%d MiB of the server's disk are free, and limits.reserve keeps %d MiB: make room "+
 		"there, or lower the setting; what is registered goes on",
 		free>>20, reserve>>20))
-}
-
-// pause waits before the nth retry. It returns false when ctx ends.
-func (d *diskState) pause(ctx context.Context, n int) bool {
-	t := time.NewTimer(min(d.wait<<min(n-1, 6), longestRetry))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // newest is like fetch. If the error of f may only mean that this node lags, it reads again once this node

@@ -26,7 +26,6 @@ type Options struct {
 	// registrations, profiles, subscriptions and endpoints are refused, while results
 	// and changes are still written. It is at most a tenth of the disk.
 	Reserve int64
-	Retry   time.Duration // delay before the first retry on a full disk; 0: 2 s
 	// ReadOnly leaves the file as it is, for programs that look at the store of a stopped server. It must have the schema of
 	// this program.
 	ReadOnly bool
@@ -80,7 +79,7 @@ func Open(dir string, o Options) (*DB, error) {
 	}
 	opened := d.now()
 	d.elapsed = func() time.Duration { return d.now().Sub(opened) }
-	d.disk = newDisk(path, o.Reserve, o.Retry, d.log)
+	d.disk = newDisk(path, o.Reserve, d.log)
 	if d.pack, err = newPacker(); err == nil {
 		err = guarded(func() error {
 			if o.ReadOnly {
