@@ -25,7 +25,8 @@ func parseQuery(id string, v []byte) (storedQuery, error) {
 		return storedQuery{}, fmt.Errorf("%w: a registration is missing", ErrDamaged)
 	}
 	s := storedQuery{Query: registry.Query{ID: id}, serial: number(v), space: number(v[8:]), revision: number(v[16:]), body: v[queryHead:]}
-	return s, decodeRegistration(s.body, &s.Query)
+	err := decodeRegistration(s.body, &s.Query)
+	return s, err
 }
 
 // encodeRegistration returns the stored form of a registration. Times are in UTC, so that all nodes store the same.

@@ -35,7 +35,8 @@ func (m *Subscriptions) Subscription(id string) (s registry.Subscription, err er
 	if !ok {
 		return s, fmt.Errorf("subscription %s: %w", id, registry.ErrNotFound)
 	}
-	return s, json.Unmarshal(b, &s)
+	err = json.Unmarshal(b, &s)
+	return s, err
 }
 
 // Subscriptions implements deliver.Store.

@@ -405,7 +405,8 @@ func (c *Config) Safe() error {
 
 func (l Log) level() (slog.Level, error) {
 	var v slog.Level
-	return v, v.UnmarshalText([]byte(l.Level))
+	err := v.UnmarshalText([]byte(l.Level))
+	return v, err
 }
 
 func (l Log) Logger(w *cli.Env) *slog.Logger {
