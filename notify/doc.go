@@ -53,7 +53,7 @@
 //
 //   - registry.Ways, with its title and whether its followers are connected. The pages and
 //     the metrics list it from there. The schema Way of web/docs/openapi.yaml repeats it.
-//   - A handler is a field of web.Protocols with a route in web/routes.go, and a target is
+//   - A handler is a field of web.Config with a route in web/routes.go, and a target is
 //     an entry of deliver.Options.Targets. Package cmd/internal/server sets both.
 //   - TestWaysOutAskTheRegistry has the call by which the way checks that a caller may
 //     read a query. TestEveryWayOutIsManaged receives, pauses and drops by each way.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/registry/watch"
+	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/shadow"
 )
 
@@ -35,18 +36,58 @@ type Config struct {
 	Registry *registry.Registry
 	// Gate lets callers in.
 	Gate *TokenGate
-	// Data reads the store.
-	Data
-	// Loops run the slots of the endpoints.
-	Loops
-	// Profiling reads profiles and their rounds.
-	Profiling
-	// Publishing writes changes for followers.
-	Publishing
-	// Protocols serve the protocols that have code of their own.
-	Protocols
-	// Outbox manages subscriptions and counts deliveries.
-	Outbox
+
+	// What is read of the store.
+	Queries Queries
+	History History
+	Backup  func(w io.Writer) (int64, error) // writes a copy of the store
+
+	// The loops that run the slots of the endpoints.
+	Daemon      Daemon
+	ChangeFeeds ChangeFeeds
+	Merging     Merging
+	// Hint marks the queries that a hint says may be affected by what changed at an endpoint.
+	Hint func(endpoint string, h registry.Hint) (plan.Hinted, error)
+	// Shadows compares an endpoint's policy with those in its shadow, over what is recorded.
+	Shadows func(ctx context.Context, endpoint string) (shadow.Comparison, error)
+	// Local reports whether the loop of an endpoint runs in this process. Metrics count only those.
+	Local func(endpoint string) bool
+
+	Profiles Profiles
+	// NextRound returns when the schedule opens a profile's next round, zero if unknown.
+	NextRound func(p registry.Profile) time.Time
+	// Following counts the connections that follow a profile.
+	Following func(profile string) int
+
+	// How changes reach those who read them here.
+	Followers Followers
+	// Rechecked returns a channel that is closed when the tokens of followers have to be checked again. They are also
+	// checked every Limits.Recheck.
+	Rechecked func() <-chan struct{}
+	// Feed writes changes as Atom: those of a query, those of a watch in words, or those of all queries
+	// without either. It reads the parameters archive, tag and endpoint.
+	Feed func(q *registry.Query, w *watch.Watch, names watch.Namer, params url.Values) (Feed, error)
+	// ChangeJSON writes a change as the schema Change of openapi.yaml defines it.
+	ChangeJSON func(registry.Change) ([]byte, error)
+
+	// Protocols that sign callers in themselves. Each may be left out.
+	Live http.Handler // GET /v1/live
+	SEPA http.Handler // GET /sepa/subscribe
+	Hub  http.Handler // POST /v1/hub
+
+	Subscriptions Subscriptions
+	Webhooks      Webhooks
+	Receivers     Receivers
+	DeadLetters   DeadLetters
+	// Deliveries counts deliveries, one entry for each way out.
+	Deliveries func() []Deliveries
+	// AllSubscriptions goes through all subscriptions in any order.
+	AllSubscriptions iter.Seq2[registry.Subscription, error]
+	// Quiet returns when the settings of a receiver let a message go about what has waited since a time: later
+	// than now, or since when they did.
+	Quiet func(s *registry.Subscription, since, now time.Time) time.Time
+	Rules Rules
+
 	// Pages serve every path that does not belong to the API; they may be left out.
 	Pages Pages
 	// Labels names what watches are about.
@@ -70,68 +111,6 @@ type Config struct {
 	Metrics *Metrics
 	Logger  *slog.Logger
 	Now     Clock
-}
-
-// Data is what the API reads of the store.
-type Data struct {
-	Queries Queries
-	History History
-	Backup  func(w io.Writer) (int64, error) // writes a copy of the store
-}
-
-// Loops are the running half.
-type Loops struct {
-	Daemon      Daemon
-	Hints       Hints
-	ChangeFeeds ChangeFeeds
-	// Shadows compares an endpoint's policy with those in its shadow, over what is recorded.
-	Shadows func(ctx context.Context, endpoint string) (shadow.Comparison, error)
-	Merging Merging
-	// Local reports whether the loop of an endpoint runs in this process. Metrics count only those.
-	Local func(endpoint string) bool
-}
-
-// Profiling is what the API reads of profiles.
-type Profiling struct {
-	Profiles Profiles
-	// NextRound returns when the schedule opens a profile's next round, zero if unknown.
-	NextRound func(p registry.Profile) time.Time
-	// Following counts the connections that follow a profile.
-	Following func(profile string) int
-}
-
-// Publishing is how changes reach those who read them here.
-type Publishing struct {
-	Followers Followers
-	Rechecks  Rechecks
-	// Feed writes changes as Atom: those of a query, those of a watch in words, or those of all queries
-	// without either. It reads the parameters archive, tag and endpoint.
-	Feed func(q *registry.Query, w *watch.Watch, names watch.Namer, params url.Values) (Feed, error)
-	// ChangeJSON writes a change as the schema Change of openapi.yaml defines it.
-	ChangeJSON func(registry.Change) ([]byte, error)
-}
-
-// Protocols are handlers that sign callers in themselves. Each may be left out.
-type Protocols struct {
-	Live http.Handler // GET /v1/live
-	SEPA http.Handler // GET /sepa/subscribe
-	Hub  http.Handler // POST /v1/hub
-}
-
-// Outbox is what the API knows of subscriptions.
-type Outbox struct {
-	Subscriptions Subscriptions
-	Webhooks      Webhooks
-	Receivers     Receivers
-	DeadLetters   DeadLetters
-	// Deliveries counts deliveries, one entry for each way out.
-	Deliveries func() []Deliveries
-	// AllSubscriptions goes through all subscriptions in any order.
-	AllSubscriptions iter.Seq2[registry.Subscription, error]
-	// Quiet returns when the settings of a receiver let a message go about what has waited since a time: later
-	// than now, or since when they did.
-	Quiet func(s *registry.Subscription, since, now time.Time) time.Time
-	Rules Rules
 }
 
 // Site describes the server as clients see it.

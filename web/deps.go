@@ -12,7 +12,6 @@ import (
 	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/cohort"
-	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
 
@@ -75,12 +74,6 @@ type Daemon interface {
 	State(endpoint string) (scheduler.LoopState, error)
 }
 
-// Hints takes hints about what changed at an endpoint.
-type Hints interface {
-	// Hint marks the queries that a hint says may be affected.
-	Hint(endpoint string, h registry.Hint) (plan.Hinted, error)
-}
-
 // ChangeFeeds says what change feeds tell about endpoints and results.
 type ChangeFeeds interface {
 	// Feeds lists the feeds that are defined or that endpoints use, by name.
@@ -111,13 +104,6 @@ type Followers interface {
 	ProfileCaptures(w http.ResponseWriter, r *http.Request, caller string, p registry.Profile)
 	// Updates says when the results of queries move on from positions, without saying what changed.
 	Updates(w http.ResponseWriter, r *http.Request, caller string, u registry.Updates)
-}
-
-// Rechecks reports changes of tokens.
-type Rechecks interface {
-	// Rechecked returns a channel that is closed when the tokens of followers have to
-	// be checked again. They are also checked every Limits.Recheck.
-	Rechecked() <-chan struct{}
 }
 
 // Health reports whether the server can work.

@@ -49,7 +49,7 @@ func (c *call) watch(ctx context.Context, query string) {
 	tick := time.NewTicker(c.Limits.Recheck)
 	defer tick.Stop()
 	for {
-		again := c.Rechecks.Rechecked() // before the look, or a change in between would be missed
+		again := c.Rechecked() // before the look, or a change in between would be missed
 		if err := c.readmit(query); err != nil {
 			c.Logger.Info("event stream ended: its caller is not let in any more", "caller", c.caller.Name, "query", query, "error", err)
 			return

@@ -41,7 +41,7 @@ func (c endpointAPI) hint() error {
 	if err != nil {
 		return err
 	}
-	done, err := c.Hints.Hint(e.Name, h)
+	done, err := c.Hint(e.Name, h)
 	return c.reply(http.StatusAccepted, done, err)
 }
 

@@ -14,13 +14,13 @@ func TestHints(t *testing.T) {
 	var got registry.Hint
 	var of string
 	w, secrets := lockedWorld(t, func(c *Config) {
-		c.Hints = hinter(func(endpoint string, h registry.Hint) (plan.Hinted, error) {
+		c.Hint = func(endpoint string, h registry.Hint) (plan.Hinted, error) {
 			if endpoint != "city" {
 				return plan.Hinted{}, registry.ErrNotFound
 			}
 			of, got = endpoint, h
 			return plan.Hinted{Affected: len(h.Touched), Queries: 7, All: h.All, Skipped: h.Skipped}, nil
-		})
+		}
 	})
 	w.token = secrets[registry.RoleApp]
 	const at = "/v1/endpoints/city/hints"

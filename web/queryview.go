@@ -40,10 +40,10 @@ func (v *viewer) expect(items ...registry.ListedQuery) (err error) {
 
 // NextRuns returns when queries run next, by their ids, with one call for each endpoint. Those of endpoints
 // that are gone are left out.
-func (l Loops) NextRuns(queries map[string][]string) (map[string]time.Time, error) {
+func (c *Config) NextRuns(queries map[string][]string) (map[string]time.Time, error) {
 	due := map[string]time.Time{}
 	for endpoint, ids := range queries {
-		times, err := l.Daemon.Due(endpoint, ids)
+		times, err := c.Daemon.Due(endpoint, ids)
 		if missing(err) {
 			continue
 		} else if err != nil {

@@ -100,13 +100,13 @@ func behindSince(since, now time.Time) registry.Duration {
 
 // Due returns since when a subscription lets a change go that has waited since a time. held is true if its own
 // settings or a pause hold it back: then due is when they let it go, zero if only they know.
-func (o *Outbox) Due(s *registry.Subscription, since, now time.Time) (due time.Time, held bool) {
+func (c *Config) Due(s *registry.Subscription, since, now time.Time) (due time.Time, held bool) {
 	switch {
 	case s.State == registry.Pending, s.State == registry.SubscriptionPaused,
 		len(s.Filter) > 0 && s.Outbox == nil && s.Failures == 0: // what passes the filter is in the outbox
 		return time.Time{}, true
 	case s.To != nil:
-		due = o.Quiet(s, since, now)
+		due = c.Quiet(s, since, now)
 	case s.LastDelivery != nil && s.LastDelivery.Add(time.Duration(s.Rate)).After(since):
 		due = s.LastDelivery.Add(time.Duration(s.Rate))
 	default:

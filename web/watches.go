@@ -243,8 +243,8 @@ func knowsIRI(ctx context.Context, r *registry.Registry, x Daemon, endpoint, iri
 
 // RunSoon makes a new query run at once, as far as the endpoint's budget allows. Without an
 // answer of the endpoint's loop, it runs in the next slot.
-func (l Loops) RunSoon(endpoint string) {
-	_, _ = l.Hints.Hint(endpoint, registry.Hint{New: true})
+func (c *Config) RunSoon(endpoint string) {
+	_, _ = c.Hint(endpoint, registry.Hint{New: true})
 }
 
 func (c watchAPI) register() error {

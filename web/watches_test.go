@@ -215,13 +215,13 @@ func TestNewWatchHasNotRun(t *testing.T) {
 	ran := false
 	w := newWorld(t)
 	h, err := New(func() Config {
-		w.config.Hints = hinter(func(string, registry.Hint) (plan.Hinted, error) {
+		w.config.Hint = func(string, registry.Hint) (plan.Hinted, error) {
 			ran = true
 			for id := range w.m.queries {
 				w.m.publish(id, properties(t, [2]string{"birthPlace", "Ulm"}))
 			}
 			return plan.Hinted{}, nil
-		})
+		}
 		return w.config
 	}())
 	if err != nil {
@@ -342,12 +342,12 @@ func TestWatchRefuses(t *testing.T) {
 func TestWatchFindsItsEndpoint(t *testing.T) {
 	var soon []string
 	w := newWorld(t, func(c *Config) {
-		c.Hints = hinter(func(endpoint string, h registry.Hint) (plan.Hinted, error) {
+		c.Hint = func(endpoint string, h registry.Hint) (plan.Hinted, error) {
 			if h.New {
 				soon = append(soon, endpoint)
 			}
 			return plan.Hinted{}, nil
-		})
+		}
 	})
 	knows := map[string][]string{"adams": {"books"}, "Ulm": {"books", "city"}}
 	w.labelling()

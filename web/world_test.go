@@ -87,19 +87,17 @@ func newWorld(t *testing.T, edit ...func(*Config)) *world {
 	}
 	noHandshake := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no handshake", http.StatusBadRequest) })
 	w.config = Config{Registry: reg, Gate: w.gate, Now: clock, Metrics: NewMetrics("0.0-test"),
-		Logger: slog.New(slog.NewJSONHandler(w.log, nil)),
-		Data:   Data{Queries: w.m, History: w.m, Backup: w.m.Backup},
-		Loops: Loops{Daemon: w.m, Shadows: shadowsOf, Merging: merging{}, ChangeFeeds: &feedMemory{}, Local: func(string) bool { return true },
-			Hints: hinter(func(string, registry.Hint) (plan.Hinted, error) {
-				return plan.Hinted{}, registry.ErrNotFound
-			})},
-		Profiling: Profiling{Profiles: w.complex, NextRound: func(registry.Profile) time.Time { return time.Time{} },
-			Following: func(string) int { return 0 }},
-		Publishing: Publishing{Followers: streams{}, Feed: feedOf, ChangeJSON: marshalChange, Rechecks: noRechecks{}},
-		Documents:  unshared{}, Health: condition{starting: new(int), disk: &registry.Storage{Free: -1}},
-		Labels:    NewLabels(reg, w.m, clock),
-		Protocols: Protocols{Live: noHandshake, SEPA: noHandshake},
-		Site:      Site{PublicURL: "http://freshet.example.org:8080/", Listen: "10.1.2.3:8080", Version: "0.0-test"}}
+		Logger:  slog.New(slog.NewJSONHandler(w.log, nil)),
+		Queries: w.m, History: w.m, Backup: w.m.Backup,
+		Daemon: w.m, Shadows: shadowsOf, Merging: merging{}, ChangeFeeds: &feedMemory{}, Local: func(string) bool { return true },
+		Hint:     func(string, registry.Hint) (plan.Hinted, error) { return plan.Hinted{}, registry.ErrNotFound },
+		Profiles: w.complex, NextRound: func(registry.Profile) time.Time { return time.Time{} },
+		Following: func(string) int { return 0 },
+		Followers: streams{}, Feed: feedOf, ChangeJSON: marshalChange, Rechecked: func() <-chan struct{} { return nil },
+		Documents: unshared{}, Health: condition{starting: new(int), disk: &registry.Storage{Free: -1}},
+		Labels: NewLabels(reg, w.m, clock),
+		Live:   noHandshake, SEPA: noHandshake,
+		Site: Site{PublicURL: "http://freshet.example.org:8080/", Listen: "10.1.2.3:8080", Version: "0.0-test"}}
 	w.config.Check = func(_ context.Context, e registry.Endpoint) (registry.Report, error) {
 		return registry.Report{URL: e.URL, Answers: true, Requests: 17, Findings: []registry.Finding{{Topic: "VALUES", OK: true}},
 				Settings: []registry.Proposal{{Name: "max_rows", Value: 10, Why: "its row cap"}}},
@@ -148,11 +146,6 @@ func (s streams) ProfileCaptures(w http.ResponseWriter, _ *http.Request, _ strin
 	sse(w, "profile "+p.ID)
 }
 
-// noRechecks never reports a change of tokens.
-type noRechecks struct{}
-
-func (noRechecks) Rechecked() <-chan struct{} { return nil }
-
 // unshared gives each reader a document of its own.
 type unshared struct{}
 
@@ -167,13 +160,6 @@ func (unshared) Open(_, _ string, write func(io.Writer) (any, error)) (Document,
 func (h *held) Size() int { return h.Len() }
 
 func (h *held) Close() {}
-
-// A hinter is Hints.
-type hinter func(endpoint string, h registry.Hint) (plan.Hinted, error)
-
-func (f hinter) Hint(endpoint string, h registry.Hint) (plan.Hinted, error) {
-	return f(endpoint, h)
-}
 
 // A condition is Health.
 type condition struct {

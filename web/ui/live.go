@@ -66,7 +66,7 @@ func (l *live) run() error {
 	defer stop()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	again := l.Rechecks.Rechecked()
+	again := l.Rechecked()
 	checked, spoke, last, woken := time.Now(), time.Now(), "", true
 	for first := true; ; first = false {
 		if signs := l.signs(); woken || signs != last {
@@ -96,7 +96,7 @@ func (l *live) run() error {
 		due := time.Since(checked) > l.Limits.Recheck
 		select {
 		case <-again:
-			again, due = l.Rechecks.Rechecked(), true
+			again, due = l.Rechecked(), true
 		default:
 		}
 		if due {

@@ -147,14 +147,14 @@ func configOf(tb testing.TB, reg *registry.Registry, gate *web.TokenGate, db *st
 		tb.Fatal(err)
 	}
 	return web.Config{Registry: reg, Gate: gate, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Data: web.Data{Queries: db.Catalog, History: db.History, Backup: db.Backup},
-		Loops: web.Loops{Daemon: daemon, Hints: daemon, Merging: daemon, ChangeFeeds: &fixedFeeds{},
-			Shadows: shadow.NewComparer(daemon, db.Ledger).Compare},
-		Profiling: web.Profiling{Profiles: db.Rounds, NextRound: daemon.NextRound, Following: func(string) int { return 0 }},
-		Publishing: web.Publishing{Rechecks: noRechecks{},
-			Feed:       func(*registry.Query, *watch.Watch, watch.Namer, url.Values) (web.Feed, error) { return web.Feed{}, nil },
-			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) }},
-		Outbox:    web.Outbox{Subscriptions: followers{db.Subscriptions}, DeadLetters: letters, Receivers: &told{}, Quiet: people.Due},
+		Queries: db.Catalog, History: db.History, Backup: db.Backup,
+		Daemon: daemon, Hint: daemon.Hint, Merging: daemon, ChangeFeeds: &fixedFeeds{},
+		Shadows:  shadow.NewComparer(daemon, db.Ledger).Compare,
+		Profiles: db.Rounds, NextRound: daemon.NextRound, Following: func(string) int { return 0 },
+		Rechecked:     func() <-chan struct{} { return nil },
+		Feed:          func(*registry.Query, *watch.Watch, watch.Namer, url.Values) (web.Feed, error) { return web.Feed{}, nil },
+		ChangeJSON:    func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, notify.Format{}) },
+		Subscriptions: followers{db.Subscriptions}, DeadLetters: letters, Receivers: &told{}, Quiet: people.Due,
 		Labels:    web.NewLabels(reg, daemon, time.Now),
 		Documents: &counting{Documents: notify.NewDocuments()},
 		Health:    condition{&registry.Storage{Free: -1}},
@@ -163,11 +163,6 @@ func configOf(tb testing.TB, reg *registry.Registry, gate *web.TokenGate, db *st
 		},
 		Site: web.Site{PublicURL: "http://127.0.0.1:8080", Listen: "127.0.0.1:8080", Version: "0.0-test"}}
 }
-
-// noRechecks never reports a change of tokens.
-type noRechecks struct{}
-
-func (noRechecks) Rechecked() <-chan struct{} { return nil }
 
 // newRigWith lets a test change the configuration.
 func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token) *rig {

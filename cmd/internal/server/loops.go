@@ -240,7 +240,7 @@ func (l *loops) recorded(endpoint, halted string) (s scheduler.LoopState, err er
 	return s, err
 }
 
-// Hint implements web.Hints.
+// Hint marks the queries that a hint says may be affected.
 func (l *loops) Hint(endpoint string, h registry.Hint) (plan.Hinted, error) {
 	return at(l, endpoint, func() (plan.Hinted, error) { return l.Manager.Hint(endpoint, h) }, func(done *plan.Hinted) error {
 		body := map[string]any{}

@@ -249,18 +249,18 @@ func (s *Server) serveHTTP() error {
 	sockets := live.New(s.live)
 	conf := web.Config{
 		Registry: s.Registry, Gate: s.gate,
-		Data: web.Data{Queries: s.Store.Catalog, History: sharing{s.Store.History, s.live}, Backup: s.Store.Backup},
-		Loops: web.Loops{Daemon: s.loops, Hints: s.loops, ChangeFeeds: changeFeeds{s}, Shadows: shadow.NewComparer(s.loops,
-			s.Store.Ledger).Compare, Merging: s.loops, Local: s.loops.local},
-		Profiling: web.Profiling{Profiles: s.Store.Rounds, NextRound: s.loops.NextRound, Following: s.Waker.Followers},
-		Publishing: web.Publishing{Followers: s.live, Rechecks: s.live, Feed: s.feed,
-			ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) }},
-		Protocols: web.Protocols{Live: sockets,
-			SEPA: &sepa.Server{Status: web.Status, Hub: s.live, Live: sockets, Registrar: s.Registry, Gate: s.gate, Logger: s.log}},
-		Documents: documents{s.live.Documents()},
-		Site:      s.site(),
-		Limits:    web.Limits{Body: cmp.Or(s.conf.Limits.Body, math.MaxInt64)}, // 0 is no limit
-		Health:    health{s}, Metrics: s.metrics, Logger: s.log, Now: s.clock.Now,
+		Queries: s.Store.Catalog, History: sharing{s.Store.History, s.live}, Backup: s.Store.Backup,
+		Daemon: s.loops, Hint: s.loops.Hint, Merging: s.loops, Local: s.loops.local, ChangeFeeds: changeFeeds{s},
+		Shadows:  shadow.NewComparer(s.loops, s.Store.Ledger).Compare,
+		Profiles: s.Store.Rounds, NextRound: s.loops.NextRound, Following: s.Waker.Followers,
+		Followers: s.live, Rechecked: s.live.Rechecked, Feed: s.feed,
+		ChangeJSON: func(c registry.Change) ([]byte, error) { return notify.MarshalChange(c, s.Format()) },
+		Live:       sockets,
+		SEPA:       &sepa.Server{Status: web.Status, Hub: s.live, Live: sockets, Registrar: s.Registry, Gate: s.gate, Logger: s.log},
+		Documents:  documents{s.live.Documents()},
+		Site:       s.site(),
+		Limits:     web.Limits{Body: cmp.Or(s.conf.Limits.Body, math.MaxInt64)}, // 0 is no limit
+		Health:     health{s}, Metrics: s.metrics, Logger: s.log, Now: s.clock.Now,
 	}
 	if s.member != nil {
 		conf.Cluster, conf.CatchUp = s.member, s.Store.CatchUp
@@ -275,9 +275,10 @@ func (s *Server) serveHTTP() error {
 		return err
 	}
 	s.alerts.Deliver(s.deliveries.engine)
-	conf.Hub, conf.Outbox = s.deliveries.hub, web.Outbox{Subscriptions: s.deliveries, Webhooks: s.deliveries.hooks,
-		Receivers: s.deliveries.people, Deliveries: s.deliveries.Deliveries, AllSubscriptions: s.deliveries.AllSubscriptions, Quiet: people.Due,
-		DeadLetters: s.deliveries.engine, Rules: ruleSet{s.alerts, s.peers}}
+	conf.Hub, conf.Subscriptions, conf.Webhooks = s.deliveries.hub, s.deliveries, s.deliveries.hooks
+	conf.Receivers, conf.Quiet, conf.DeadLetters = s.deliveries.people, people.Due, s.deliveries.engine
+	conf.Deliveries, conf.AllSubscriptions = s.deliveries.Deliveries, s.deliveries.AllSubscriptions
+	conf.Rules = ruleSet{s.alerts, s.peers}
 	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store.Catalog, Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()
 		return f.C(), f.Close
@@ -318,10 +319,11 @@ func (p withDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // clustered makes a handler also answer requests of other nodes, from what this node has itself.
 func (s *Server) clustered(c web.Config, clients http.Handler) (*nodeHandler, error) {
 	own := newLoops(s.fleet, s.peers, true)
-	c.Daemon, c.Hints, c.Merging, c.NextRound = own, own, own, own.NextRound
+	c.Daemon, c.Hint, c.Merging, c.NextRound = own, own.Hint, own, own.NextRound
 	c.Subscriptions, c.Rules = connections{s.live}, ruleSet{Engine: s.alerts}
 	c.Limits.Body, c.Limits.Tries = mostBody, mostTries
-	c.Pages, c.Metrics, c.Protocols, c.CatchUp = nil, nil, web.Protocols{}, nil
+	c.Pages, c.Metrics, c.CatchUp = nil, nil, nil
+	c.Live, c.SEPA, c.Hub = nil, nil, nil
 	nodes, err := web.New(c)
 	return &nodeHandler{Handler: clients, nodes: nodes, late: web.NotReady(s.site(), s.log,
 		"this node lags behind the journal of the cluster: try again in a moment"), peers: s.peers}, err
