@@ -225,24 +225,42 @@ func (s *server) collectStorage(put func(metric, float64, ...string)) error {
 }
 
 func (s *server) collectDeliveries(put func(metric, float64, ...string)) error {
-	b := backlog{s: s, waiting: map[registry.Way]uint64{}, alerts: map[string]uint64{}, states: map[[2]string]int{},
-		oldest: map[oldestKey]registry.Position{}, since: map[waitKey]time.Time{}, lags: map[registry.Way]time.Duration{},
-		current: map[string]registry.Position{}}
-	if err := b.read(); err != nil {
-		return err
-	}
-	for _, d := range s.Deliveries() {
-		if d.Way == registry.People && d.Kind != "" {
-			put(peopleMessagesDesc, float64(d.Delivered), d.Kind, "delivered")
-			put(peopleMessagesDesc, float64(d.Failed), d.Kind, "failed")
-			put(peopleMessagesDesc, float64(d.Dropped), d.Kind, "dropped")
+	now, lagOf := s.Now(), s.Lags(s.Now())
+	states, alerts := map[[2]string]int{}, map[string]uint64{}
+	waiting, lags := map[registry.Way]uint64{}, map[registry.Way]time.Duration{}
+	for x, err := range s.AllSubscriptions {
+		if err != nil {
+			return err
+		}
+		states[[2]string{string(x.Way), string(x.State)}]++
+		if x.Profile != "" {
+			continue // it follows captures, not changes
+		}
+		lag, err := lagOf(&x)
+		if err != nil {
+			return err
+		}
+		if waiting[x.Way] += lag.Changes; x.Way == registry.Alerts {
+			alerts[x.To.Kind] += lag.Changes
+		}
+		if lag.Behind == 0 {
 			continue
 		}
+		if due, held := s.Due(&x, now.Add(-time.Duration(lag.Behind)), now); !held {
+			lags[x.Way] = max(lags[x.Way], now.Sub(due))
+		}
+	}
+	for _, d := range s.Deliveries() {
 		if d.Kind != "" {
-			put(alertMessagesDesc, float64(d.Delivered), d.Kind, "delivered")
-			put(alertMessagesDesc, float64(d.Failed), d.Kind, "failed")
-			put(alertMessagesDesc, float64(d.Dropped), d.Kind, "dropped")
-			put(alertWaitingDesc, float64(b.alerts[d.Kind]), d.Kind)
+			messages := alertMessagesDesc
+			if d.Way == registry.People {
+				messages = peopleMessagesDesc
+			} else {
+				put(alertWaitingDesc, float64(alerts[d.Kind]), d.Kind)
+			}
+			for result, n := range map[string]uint64{"delivered": d.Delivered, "failed": d.Failed, "dropped": d.Dropped} {
+				put(messages, float64(n), d.Kind, result)
+			}
 			continue
 		}
 		way := string(d.Way)
@@ -253,15 +271,12 @@ func (s *server) collectDeliveries(put func(metric, float64, ...string)) error {
 			put(connectionsDesc, float64(d.Connections), way)
 		}
 	}
-	for key, n := range b.states {
+	for key, n := range states {
 		put(subsDesc, float64(n), key[0], key[1])
 	}
-	if err := b.late(); err != nil {
-		return err
-	}
 	for _, way := range registry.Ways {
-		put(waitingDesc, float64(b.waiting[way]), string(way))
-		put(lagDesc, b.lags[way].Seconds(), string(way))
+		put(waitingDesc, float64(waiting[way]), string(way))
+		put(lagDesc, lags[way].Seconds(), string(way))
 	}
 	return nil
 }
@@ -290,119 +305,6 @@ func (s *server) collectRules(put func(metric, float64, ...string)) error {
 		}
 	}
 	put(ruleLagDesc, lag.Seconds())
-	return nil
-}
-
-// A backlog sums up what subscriptions wait for. It reads positions, and at most one
-// change per delivery type and lagging query; of subscriptions whose settings may hold changes back, one
-// per position.
-type backlog struct {
-	s       *server
-	states  map[[2]string]int
-	waiting map[registry.Way]uint64
-	alerts  map[string]uint64 // messages about alerts that wait, by kind of receiver
-	oldest  map[oldestKey]registry.Position
-	since   map[waitKey]time.Time
-	lags    map[registry.Way]time.Duration // for how long the oldest change has waited
-	current map[string]registry.Position   // of queries, "" the head of all
-}
-
-type oldestKey struct {
-	way   registry.Way
-	query string
-}
-
-type waitKey struct {
-	query string
-	at    registry.Position
-}
-
-func (b *backlog) read() error {
-	for x, err := range b.s.AllSubscriptions {
-		if err == nil {
-			err = b.add(&x)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *backlog) add(s *registry.Subscription) error {
-	b.states[[2]string{string(s.Way), string(s.State)}]++
-	switch {
-	case s.Profile != "":
-		return nil // it follows captures, not changes
-	case s.Way == registry.Alerts:
-		b.waiting[s.Way] += uint64(s.Waiting())
-		b.alerts[s.To.Kind] += uint64(s.Waiting())
-		b.addLag(s, alertsWaitSince(s))
-		return nil
-	}
-	newest, known := b.current[s.Query]
-	if !known {
-		var err error
-		if s.Query == "" {
-			newest, err = b.s.History.Head()
-		} else if st, _, e := b.s.History.Current(s.Query, false); !missing(e) { // of one that ended nothing waits
-			newest, err = st.Position, e
-		}
-		if err != nil {
-			return err
-		}
-		b.current[s.Query] = newest
-	}
-	n := Behind(s.Progress(), newest)
-	if b.waiting[s.Way] += n; n == 0 {
-		return nil
-	}
-	if s.State != registry.Active || len(s.Filter) > 0 || s.Rate > 0 || s.To != nil || s.Progress().Epoch != newest.Epoch {
-		return b.addOne(s, newest)
-	}
-	key := oldestKey{s.Way, s.Query}
-	if at, there := b.oldest[key]; !there || s.Progress().Seq < at.Seq {
-		b.oldest[key] = s.Progress()
-	}
-	return nil
-}
-
-// addOne adds what a subscription lacks whose settings or state may hold changes back, or that has no position in the log.
-func (b *backlog) addOne(s *registry.Subscription, newest registry.Position) (err error) {
-	key := waitKey{s.Query, s.Progress()}
-	since, known := b.since[key]
-	if !known {
-		if since, err = waitingSince(b.s.History, s.Query, key.at); err != nil {
-			return err
-		}
-		b.since[key] = since
-	}
-	b.addLag(s, sinceBegun(s, newest, since))
-	return nil
-}
-
-// addLag adds for how long something has waited for a subscription since a time, unless that is zero.
-func (b *backlog) addLag(s *registry.Subscription, since time.Time) {
-	if since.IsZero() {
-		return
-	}
-	now := b.s.Now()
-	if due, held := b.s.Due(s, since, now); !held {
-		b.lags[s.Way] = max(b.lags[s.Way], now.Sub(due))
-	}
-}
-
-// late adds what the other subscriptions lack.
-func (b *backlog) late() error {
-	for key, at := range b.oldest {
-		since, err := waitingSince(b.s.History, key.query, at)
-		if err != nil {
-			return err
-		}
-		if !since.IsZero() {
-			b.lags[key.way] = max(b.lags[key.way], b.s.Now().Sub(since))
-		}
-	}
 	return nil
 }
 

@@ -35,7 +35,7 @@ func TestLagOfDeliveries(t *testing.T) {
 		s.Way = registry.Webhook
 		return s
 	}
-	tenPast := began.Add(-20 * time.Minute)
+	tenPast, justNow := began.Add(-20*time.Minute), began.Add(59*time.Minute)
 	for name, x := range map[string]struct {
 		s    registry.Subscription
 		lags map[time.Duration]float64 // after some time
@@ -50,6 +50,7 @@ func TestLagOfDeliveries(t *testing.T) {
 		"filter":   {hook(registry.Subscription{Filter: json.RawMessage(`{"min_rows":5}`)}), map[time.Duration]float64{time.Hour: 0}},
 		"failing": {hook(registry.Subscription{Filter: json.RawMessage(`{"min_rows":5}`), Failures: 1}),
 			map[time.Duration]float64{time.Hour: 3600}},
+		"backlog": {hook(registry.Subscription{LastDelivery: &justNow}), map[time.Duration]float64{time.Hour: 3600}},
 		"rate": {hook(registry.Subscription{Rate: registry.Duration(time.Hour), LastDelivery: &tenPast}),
 			map[time.Duration]float64{30 * time.Minute: 0, 50 * time.Minute: 600}},
 	} {
@@ -66,6 +67,9 @@ func TestLagOfDeliveries(t *testing.T) {
 				if !strings.Contains(s, want+"\n") {
 					t.Errorf("%s after %v: no %s in\n%s", name, after, want, s[strings.Index(s, "freshet_delivery_lag"):][:600])
 				}
+			}
+			if due, held := w.config.Due(&x.s, began, w.m.now); name == "backlog" && (held || !due.Equal(began)) {
+				t.Errorf("what waits behind the last delivery is due at %v (held: %v), not at %v", due, held, began)
 			}
 		}
 	}
@@ -112,7 +116,7 @@ func TestLagOfLostChanges(t *testing.T) {
 		if s := string(w.get("/metrics").status(200).body); !strings.Contains(s, want) {
 			t.Errorf("%s: no %s in\n%s", name, want, s[strings.Index(s, "\nfreshet_delivery_lag"):][:600])
 		}
-		lag, err := w.config.LagOf(one, w.m.now)
+		lag, err := w.config.lagOf(one, w.m.now)
 		if err != nil || time.Duration(lag.Behind) != x.want && one.State != registry.SubscriptionPaused {
 			t.Errorf("%s: %+v, %v, want %s", name, lag, err, x.want)
 		}

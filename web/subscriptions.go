@@ -25,7 +25,7 @@ func (c followerAPI) view(s registry.Subscription) (api.Subscription, error) {
 		v.Kind, v.Quiet = s.To.Kind, s.To.Quiet
 	}
 	var err error
-	v.Lag, err = c.LagOf(s, c.Now())
+	v.Lag, err = c.lagOf(s, c.Now())
 	return v, err
 }
 
@@ -61,33 +61,64 @@ func MaskedCallback(callback string) string {
 	return callback
 }
 
-// LagOf returns how much a subscription has not received: changes, captures of its profile, or messages about alerts.
-func (c *Config) LagOf(s registry.Subscription, now time.Time) (v api.Lag, err error) {
-	var newest registry.Position
-	switch {
-	case s.Profile != "":
-		return c.captureLag(s, now)
-	case s.Way == registry.Alerts: // its messages are about changes of its rules' queries
-		return api.Lag{Changes: uint64(s.Waiting()), Behind: behindSince(alertsWaitSince(&s), now)}, nil
-	case s.Query == "":
-		newest, err = c.History.Head()
-	default:
-		var st registry.Status
-		st, _, err = c.History.Current(s.Query, false)
-		newest = st.Position
+// lagOf returns how much a subscription has not received.
+func (c *Config) lagOf(s registry.Subscription, now time.Time) (api.Lag, error) {
+	return c.Lags(now)(&s)
+}
+
+// Lags returns a function that says how much subscriptions have not received: changes, captures of their profile, or messages
+// about alerts. It reads once what they share.
+func (c *Config) Lags(now time.Time) func(s *registry.Subscription) (api.Lag, error) {
+	type place struct {
+		query string
+		at    registry.Position
 	}
-	if missing(err) {
-		return v, nil // the subscriber will be notified of its end
-	}
-	if err != nil {
+	newestOf := once(c.newest)
+	oldestAfter := once(func(p place) (time.Time, error) { return waitingSince(c.History, p.query, p.at) })
+	return func(s *registry.Subscription) (v api.Lag, err error) {
+		switch {
+		case s.Profile != "":
+			return c.captureLag(*s, now)
+		case s.Way == registry.Alerts: // its messages are about changes of its rules' queries
+			return api.Lag{Changes: uint64(s.Waiting()), Behind: behindSince(alertsWaitSince(s), now)}, nil
+		}
+		newest, err := newestOf(s.Query)
+		if v.Changes = Behind(s.Progress(), newest); v.Changes == 0 || err != nil {
+			return v, err
+		}
+		oldest, err := oldestAfter(place{s.Query, s.Progress()})
+		v.Behind = behindSince(sinceBegun(s, newest, oldest), now)
 		return v, err
 	}
-	if v.Changes = Behind(s.Progress(), newest); v.Changes == 0 {
-		return v, nil
+}
+
+// newest returns the position of the newest change of a query, or of all (""). It is zero for a query that ended:
+// nothing waits for its subscribers, who will be notified of that.
+func (c *Config) newest(query string) (registry.Position, error) {
+	if query == "" {
+		return c.History.Head()
 	}
-	since, err := waitingSince(c.History, s.Query, s.Progress())
-	v.Behind = behindSince(sinceBegun(&s, newest, since), now)
-	return v, err
+	st, _, err := c.History.Current(query, false)
+	if missing(err) {
+		return registry.Position{}, nil
+	}
+	return st.Position, err
+}
+
+// once makes a function be called once for each argument with which it does not fail.
+func once[K comparable, V any](f func(K) (V, error)) func(K) (V, error) {
+	known := map[K]V{}
+	return func(k K) (V, error) {
+		v, ok := known[k]
+		if ok {
+			return v, nil
+		}
+		v, err := f(k)
+		if err == nil {
+			known[k] = v
+		}
+		return v, err
+	}
 }
 
 // behindSince returns for how long something waits, 0 if since is zero.
@@ -107,7 +138,7 @@ func (c *Config) Due(s *registry.Subscription, since, now time.Time) (due time.T
 		return time.Time{}, true
 	case s.To != nil:
 		due = c.Quiet(s, since, now)
-	case s.LastDelivery != nil && s.LastDelivery.Add(time.Duration(s.Rate)).After(since):
+	case s.Rate > 0 && s.LastDelivery != nil && s.LastDelivery.Add(time.Duration(s.Rate)).After(since):
 		due = s.LastDelivery.Add(time.Duration(s.Rate))
 	default:
 		due = since

@@ -108,6 +108,7 @@ func (v deliveryHandler) search(all []*follower, text string) ([]*follower, erro
 
 // receivers returns the followers visible to the visitor, problems first.
 func (v deliveryHandler) receivers() (all []*follower, more bool, err error) {
+	lagOf := v.Lags(v.now)
 	for s, err := range v.mine() {
 		if err != nil {
 			return nil, false, err
@@ -115,7 +116,7 @@ func (v deliveryHandler) receivers() (all []*follower, more bool, err error) {
 		if more = len(all) == mostReceivers; more {
 			break
 		}
-		lag, err := v.LagOf(s, v.now)
+		lag, err := lagOf(&s)
 		if err != nil {
 			return nil, false, err
 		}
