@@ -171,7 +171,7 @@ func quoteCSV(b *bufio.Writer, s string) {
 	b.WriteByte('"')
 }
 
-// writeTSV follows section 4 of that document: terms in the syntax of Turtle.
+// writeTSV follows section 4 of that document: terms in the syntax of Turtle, of which N-Triples is a part.
 func writeTSV(b *bufio.Writer, r *diff.Result) {
 	if r.Form() == diff.Ask {
 		b.WriteString("?" + askColumn + "\n" + strconv.FormatBool(r.Boolean()) + "\n")
@@ -190,44 +190,10 @@ func writeTSV(b *bufio.Writer, r *diff.Result) {
 			if k > 0 {
 				b.WriteByte('\t')
 			}
-			termTSV(b, t)
+			b.WriteString(t.String())
 		}
 		b.WriteByte('\n')
 	}
 }
 
-func termTSV(b *bufio.Writer, t diff.Term) {
-	switch t.Kind {
-	case diff.Unbound:
-	case diff.IRI:
-		iriTSV(b, t.Value)
-	case diff.Blank:
-		b.WriteString("_:" + t.Value)
-	case diff.Literal:
-		b.WriteByte('"')
-		escapeTSV.WriteString(b, t.Value)
-		b.WriteByte('"')
-		if t.Lang != "" {
-			b.WriteString("@" + t.Lang)
-		} else if t.Datatype != "" {
-			b.WriteString("^^")
-			iriTSV(b, t.Datatype)
-		}
-	}
-}
-
 var escapeTSV = strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
-
-// iriTSV escapes characters that Turtle does not allow in an IRI.
-func iriTSV(b *bufio.Writer, s string) {
-	const hex = "0123456789ABCDEF"
-	b.WriteByte('<')
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || strings.IndexByte("<>\"{}|^`\\", c) >= 0 {
-			b.WriteString(`\u00` + string([]byte{hex[c>>4], hex[c&15]}))
-			continue
-		}
-		b.WriteByte(s[i])
-	}
-	b.WriteByte('>')
-}
