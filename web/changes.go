@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 
 	"github.com/freshet/freshet/registry"
@@ -66,7 +65,7 @@ func (c changeAPI) list(q registry.Query) error {
 		return err
 	}
 	key := fmt.Sprintf("%s after %s until %s at most %d", q.ID, after, st.Position, limit)
-	return c.lent(http.StatusOK, typeJSON, "changes", key, nil, func(w io.Writer) error {
+	return c.lent(typeJSON, "changes", key, nil, func(w io.Writer) error {
 		return c.changesUntil(w, q.ID, after, st.Position, limit)
 	})
 }
@@ -190,7 +189,7 @@ func (c changeAPI) all() error {
 		return err
 	}
 	key := fmt.Sprintf("after %s until %s at most %d, edition %d, %s", after, head, limit, c.Registry.Revision(), c.r.URL.RawQuery)
-	return c.lent(http.StatusOK, typeJSON, "all", key, nil, func(w io.Writer) error {
+	return c.lent(typeJSON, "all", key, nil, func(w io.Writer) error {
 		page, err := c.scan(after, head, limit, keep)
 		if err != nil {
 			return err

@@ -84,7 +84,7 @@ func (c changeAPI) feed(key string, read func() (Feed, error), public bool) erro
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return c.send(http.StatusOK, f.Type, doc)
+	return sendDocument(c.w, c.r, f.Type, doc)
 }
 
 // ldes serves a query's changes as a Linked Data Event Stream: its root, a page of changes, or a state.
@@ -269,7 +269,7 @@ func (c changeAPI) patch(q registry.Query) error {
 		return err
 	}
 	key := fmt.Sprintf("%s after %s, %d", q.ID, after, len(changes))
-	return c.lent(http.StatusOK, ldes.PatchType, "patch", key, nil, compute(c.r.Context(), func(ctx context.Context, w io.Writer) error {
+	return c.lent(ldes.PatchType, "patch", key, nil, compute(c.r.Context(), func(ctx context.Context, w io.Writer) error {
 		state := func(p registry.Position) (*diff.Result, error) { return c.History.StateAt(ctx, q.ID, p) }
 		return ldes.WritePatch(w, c.url("/v1/queries/"+q.ID+"/changes/"), after, state, changes)
 	}))

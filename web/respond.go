@@ -17,10 +17,16 @@ import (
 	"github.com/freshet/freshet/registry"
 )
 
-// lent answers with a document. describe, unless nil, sets headers once the document
+// lent answers with a document. describe, unless nil, sets headers once the document exists.
+func (c *call) lent(typ, class, key string, describe func(), write func(io.Writer) error) error {
+	return Lend(c.w, c.r, c.Documents, typ, class, key, describe, write)
+}
+
+// Lend answers with a document that concurrent requests share. describe, unless nil, sets headers once the document
 // exists.
-func (c *call) lent(status int, typ, class, key string, describe func(), write func(io.Writer) error) error {
-	doc, _, err := c.Documents.Open(class, key, func(w io.Writer) (any, error) { return nil, write(w) })
+func Lend(w http.ResponseWriter, r *http.Request, from Documents, typ, class, key string, describe func(),
+	write func(io.Writer) error) error {
+	doc, _, err := from.Open(class, key, func(w io.Writer) (any, error) { return nil, write(w) })
 	if err != nil {
 		return err
 	}
@@ -28,21 +34,21 @@ func (c *call) lent(status int, typ, class, key string, describe func(), write f
 	if describe != nil {
 		describe()
 	}
-	return c.send(status, typ, doc)
+	return sendDocument(w, r, typ, doc)
 }
 
-func (c *call) send(status int, typ string, doc Document) error {
-	h := c.w.Header()
+func sendDocument(w http.ResponseWriter, r *http.Request, typ string, doc Document) error {
+	h := w.Header()
 	h.Set("Content-Type", typ)
 	h.Set("Content-Length", strconv.Itoa(doc.Size()))
 	if h.Get("Cache-Control") == "" {
 		h.Set("Cache-Control", "no-store")
 	}
-	c.w.WriteHeader(status)
-	if c.r.Method == http.MethodHead {
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
 		return nil
 	}
-	if _, err := doc.WriteTo(c.patient()); err != nil {
+	if _, err := doc.WriteTo(patient(w)); err != nil {
 		panic(http.ErrAbortHandler) // the client has disconnected, or the document cannot be completed
 	}
 	return nil
@@ -77,7 +83,7 @@ func (c *call) bytes(status int, typ string, b []byte) error {
 	}
 	w := io.Writer(c.w)
 	if c.route.stream { // has no deadline yet
-		w = c.patient()
+		w = patient(c.w)
 	}
 	_, _ = w.Write(b) // an error means that the client is gone
 	return nil
@@ -145,8 +151,8 @@ const (
 	slowestPiece = 30 * time.Second
 )
 
-func (c *call) patient() io.Writer {
-	return &patientWriter{c.w, http.NewResponseController(c.w)}
+func patient(w http.ResponseWriter) io.Writer {
+	return &patientWriter{w, http.NewResponseController(w)}
 }
 
 func (p *patientWriter) Write(b []byte) (int, error) {
@@ -228,7 +234,7 @@ func (c *call) version(media, kind, key, tag string, changed time.Time, describe
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return c.lent(http.StatusOK, media, kind, key, describe, write)
+	return c.lent(media, kind, key, describe, write)
 }
 
 // TakesGzip reports whether a client accepts gzip.

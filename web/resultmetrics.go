@@ -270,7 +270,7 @@ func (s *lateHeader) Write(b []byte) (int, error) {
 		h.Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		h.Set("Cache-Control", "no-store")
 		h.Add("Vary", "Accept-Encoding")
-		s.w = s.patient()
+		s.w = patient(s.call.w)
 		if TakesGzip(s.r) {
 			h.Set("Content-Encoding", "gzip")
 			s.z, _ = gzip.NewWriterLevel(s.w, gzip.BestSpeed) // fails for unknown levels only

@@ -391,8 +391,7 @@ func TestNoResultWait(t *testing.T) {
 // A client may be slow in total: each piece has a deadline of its own.
 func TestPatience(t *testing.T) {
 	d := &deadlined{ResponseRecorder: httptest.NewRecorder()}
-	c := &call{w: d}
-	n, err := c.patient().Write(make([]byte, 3*pieceSize+1))
+	n, err := patient(d).Write(make([]byte, 3*pieceSize+1))
 	if n != 3*pieceSize+1 || err != nil || d.largest != pieceSize || len(d.deadlines) != 4 {
 		t.Errorf("%d bytes, %v, pieces of up to %d, %d deadlines", n, err, d.largest, len(d.deadlines))
 	}
@@ -402,7 +401,7 @@ func TestPatience(t *testing.T) {
 		}
 	}
 	d.fails = true
-	if n, err := c.patient().Write(make([]byte, 2*pieceSize)); n != 0 || err == nil {
+	if n, err := patient(d).Write(make([]byte, 2*pieceSize)); n != 0 || err == nil {
 		t.Errorf("a dead connection takes %d bytes", n)
 	}
 }

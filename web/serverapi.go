@@ -23,7 +23,7 @@ func (c serverAPI) backup() error {
 	if c.r.Method == http.MethodHead {
 		return nil
 	}
-	if _, err := c.Backup(c.patient()); err != nil {
+	if _, err := c.Backup(patient(c.w)); err != nil {
 		return fmt.Errorf("backup: %w", err) // closes the connection if part of the body has been sent
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -394,27 +393,12 @@ func (v resultHandler) term(terms []diff.Term) (string, error) {
 // Concurrent requests share one copy.
 func (v resultHandler) text(key string, read func() (string, error)) error {
 	key += " " + v.r.URL.Path + "?" + v.r.URL.RawQuery
-	doc, _, err := v.Documents.Open("texts", key, func(w io.Writer) (any, error) {
+	inline := func() { v.w.Header().Set("Content-Disposition", "inline") }
+	return web.Lend(v.w, v.r, v.Documents, "text/plain; charset=utf-8", "texts", key, inline, func(w io.Writer) error {
 		s, err := read()
 		if err == nil {
 			_, err = io.WriteString(w, s)
 		}
-		return nil, err
-	})
-	if err != nil {
 		return err
-	}
-	defer doc.Close()
-	h := v.w.Header()
-	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("Content-Disposition", "inline")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(doc.Size()))
-	if v.r.Method == http.MethodHead {
-		return nil
-	}
-	if _, err := doc.WriteTo(v.w); err != nil {
-		panic(http.ErrAbortHandler) // the client has disconnected, or the text cannot be completed
-	}
-	return nil
+	})
 }
