@@ -179,6 +179,21 @@ func settingsTag(settings any) string {
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
+// guarded edits an object of the path if it is what If-Match names. It releases the lock before the answer is written,
+// because a client may be slow to read it.
+func guarded[T any](c *call, find func(*call) (T, error), tag func(T) string, do func(T) (T, error)) (T, error) {
+	c.edits.Lock()
+	defer c.edits.Unlock()
+	x, err := find(c)
+	if err == nil {
+		err = c.ifMatch(tag(x))
+	}
+	if err != nil {
+		return x, err
+	}
+	return do(x)
+}
+
 // expected returns a 412 problem if the precondition fails: If-Match, else
 // If-Unmodified-Since with a resolution of seconds (RFC 9110, 13.2.2).
 func (c *call) expected(tag string, modified time.Time) error {

@@ -64,7 +64,7 @@ func (c profileAPI) answer(status int, p registry.Profile, err error) error {
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("ETag", settingsTag(it.Profile))
+	c.w.Header().Set("ETag", profileTag(it.Profile))
 	return c.json(status, v)
 }
 
@@ -75,38 +75,19 @@ func (c profileAPI) edit() error {
 	if err := c.patch(&e); err != nil {
 		return err
 	}
-	p, err := c.patchMatched(e)
+	p, err := guarded(c.call, (*call).profile, profileTag, func(p registry.Profile) (registry.Profile, error) {
+		return c.Registry.PatchProfile(c.caller, p.ID, e)
+	})
 	return c.answer(http.StatusOK, p, err)
 }
 
-// patchMatched edits the profile of the path. It releases the lock before the answer
-// is written, because a client may be slow to read it.
-func (c profileAPI) patchMatched(edit registry.ProfilePatch) (registry.Profile, error) {
-	c.edits.Lock()
-	defer c.edits.Unlock()
-	p, err := c.matched()
-	if err != nil {
-		return p, err
-	}
-	return c.Registry.PatchProfile(c.caller, p.ID, edit)
-}
-
-func (c profileAPI) matched() (registry.Profile, error) {
-	p, err := c.profile()
-	if err != nil {
-		return p, err
-	}
-	return p, c.ifMatch(settingsTag(p))
-}
+func profileTag(p registry.Profile) string { return settingsTag(p) }
 
 func (c profileAPI) remove() error {
-	c.edits.Lock()
-	defer c.edits.Unlock()
-	p, err := c.matched()
-	if err != nil {
-		return err
-	}
-	return c.noContent(c.Registry.DeleteProfile(c.caller, p.ID))
+	_, err := guarded(c.call, (*call).profile, profileTag, func(p registry.Profile) (registry.Profile, error) {
+		return p, c.Registry.DeleteProfile(c.caller, p.ID)
+	})
+	return c.noContent(err)
 }
 
 var roundStates = []registry.RoundState{"", registry.RoundOpen, registry.RoundCaptured, registry.RoundExpired}

@@ -175,31 +175,16 @@ func (c queryAPI) edit() error {
 	if err := c.patch(&p); err != nil {
 		return err
 	}
-	q, err := c.patchHeld(p)
+	q, err := guarded(c.call, (*call).query, c.tag, func(q registry.Query) (registry.Query, error) {
+		return c.Registry.Patch(c.caller, q.ID, p)
+	})
 	return c.answer(http.StatusOK, q, err)
 }
 
-// patchHeld edits the caller's registration. It releases the lock before the answer is
-// written, because a client may be slow to read it.
-func (c queryAPI) patchHeld(p registry.Patch) (registry.Query, error) {
-	c.edits.Lock()
-	defer c.edits.Unlock()
-	q, err := c.held()
-	if err != nil {
-		return q, err
-	}
-	return c.Registry.Patch(c.caller, q.ID, p)
-}
-
-// held returns the query of the path after it has checked If-Match against the
-// caller's registration.
-func (c queryAPI) held() (registry.Query, error) {
-	q, err := c.query()
-	if err != nil {
-		return q, err
-	}
+// tag is the validator of the caller's registration of a query.
+func (c queryAPI) tag(q registry.Query) string {
 	h, _ := q.Holder(c.caller.Name)
-	return q, c.ifMatch(settingsTag(h))
+	return settingsTag(h)
 }
 
 func (c queryAPI) release() error {
@@ -207,13 +192,10 @@ func (c queryAPI) release() error {
 	if c.params.err != nil {
 		return c.params.err
 	}
-	c.edits.Lock()
-	defer c.edits.Unlock()
-	q, err := c.held()
-	if err != nil {
-		return err
-	}
-	return c.noContent(c.Registry.Release(c.caller, q.ID, force))
+	_, err := guarded(c.call, (*call).query, c.tag, func(q registry.Query) (registry.Query, error) {
+		return q, c.Registry.Release(c.caller, q.ID, force)
+	})
+	return c.noContent(err)
 }
 
 // act returns a route that performs an action on the query of the path.

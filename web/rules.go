@@ -202,7 +202,9 @@ func (c ruleAPI) edit() error {
 	if err := c.decode(&patch, typeMerge, typeJSON); err != nil {
 		return err
 	}
-	old, r, err := c.change(func(old registry.ListedRule) (registry.ListedRule, error) {
+	var before []registry.Receiver
+	r, err := c.change(func(old registry.ListedRule) (registry.ListedRule, error) {
+		before = old.To
 		s, err := apply(old.RuleSettings, patch)
 		if err != nil {
 			return old, err
@@ -213,21 +215,12 @@ func (c ruleAPI) edit() error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, r, old.To)
+	return c.answer(http.StatusOK, r, before)
 }
 
-// change edits the rule of the path if it is what If-Match names. It releases the lock before the answer is
-// written, because a client may be slow to read it.
-func (c ruleAPI) change(do func(old registry.ListedRule) (registry.ListedRule, error)) (old, r registry.ListedRule, err error) {
-	c.edits.Lock()
-	defer c.edits.Unlock()
-	if old, err = c.rule(); err == nil {
-		err = c.ifMatch(RuleTag(old))
-	}
-	if err == nil {
-		r, err = do(old)
-	}
-	return old, r, err
+// change edits the rule of the path if it is what If-Match names.
+func (c ruleAPI) change(do func(old registry.ListedRule) (registry.ListedRule, error)) (registry.ListedRule, error) {
+	return guarded(c.call, (*call).rule, RuleTag, do)
 }
 
 // UnmaskReceivers replaces masked addresses by those of the stored rule.
@@ -244,7 +237,7 @@ func UnmaskReceivers(s *registry.RuleSettings, old registry.RuleSettings) {
 // setRulePaused pauses or resumes the rule of the path.
 func setRulePaused(paused bool) func(ruleAPI) error {
 	return func(c ruleAPI) error {
-		_, r, err := c.change(func(old registry.ListedRule) (registry.ListedRule, error) {
+		r, err := c.change(func(old registry.ListedRule) (registry.ListedRule, error) {
 			return c.Rules.SetPaused(c.r.Context(), old.ID, paused)
 		})
 		if err != nil {
@@ -255,7 +248,7 @@ func setRulePaused(paused bool) func(ruleAPI) error {
 }
 
 func (c ruleAPI) remove() error {
-	_, _, err := c.change(func(old registry.ListedRule) (registry.ListedRule, error) { return old, c.Rules.Remove(old.ID) })
+	_, err := c.change(func(old registry.ListedRule) (registry.ListedRule, error) { return old, c.Rules.Remove(old.ID) })
 	return c.noContent(err)
 }
 
