@@ -9,16 +9,14 @@ import (
 	"github.com/freshet/freshet/web/api"
 )
 
-// A profileViewer renders profiles and rounds for one caller. It caches the queries
-// and endpoints that it has read.
+// A profileViewer renders profiles and rounds for one caller. It caches the names of the queries that it has read.
 type profileViewer struct {
 	*call
-	names  map[string]string
-	policy map[string]string
+	names map[string]string
 }
 
 func (c profileAPI) viewer() *profileViewer {
-	return &profileViewer{c.call, map[string]string{}, map[string]string{}}
+	return &profileViewer{c.call, map[string]string{}}
 }
 
 // name returns the caller's name for a query, "" if it has none or was deleted.
@@ -65,20 +63,15 @@ func (v *profileViewer) profile(it registry.ListedProfile) (api.Profile, error) 
 
 // policies warns about endpoints whose policy ignores the deadlines of profiles.
 func (v *profileViewer) policies(w *api.Profile) error {
-	policy, ok := v.policy[w.Endpoint]
-	if !ok {
-		e, err := v.Registry.Endpoint(w.Endpoint)
-		if err != nil {
-			return err
-		}
-		policy = e.Policy
-		v.policy[w.Endpoint] = policy
+	e, err := v.Registry.Endpoint(w.Endpoint)
+	if err != nil {
+		return err
 	}
-	w.Policy = policy
-	if !scheduler.MindsIntervals(policy) {
+	w.Policy = e.Policy
+	if !scheduler.MindsIntervals(e.Policy) {
 		w.Warnings = append(w.Warnings, registry.Warning{Code: "policy", Message: fmt.Sprintf(
 			"the policy of %s, %s, does not look at intervals: they are captured when it happens to run the queries in time; set "+
-				"policy to mrsf:p (and fallback_policy to %s)", w.Endpoint, policy, policy)})
+				"policy to mrsf:p (and fallback_policy to %s)", w.Endpoint, e.Policy, e.Policy)})
 	}
 	return nil
 }

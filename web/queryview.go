@@ -19,13 +19,17 @@ import (
 // and the due times that expect has read.
 type viewer struct {
 	*call
-	budgets map[string]time.Duration
-	due     map[string]time.Time // by query
-	proofs  func(*registry.Query) (*feed.Proof, error)
+	budget func(endpoint string) (time.Duration, error)
+	due    map[string]time.Time // by query
+	proofs func(*registry.Query) (*feed.Proof, error)
 }
 
 func (c queryAPI) viewer() *viewer {
-	return &viewer{call: c.call, budgets: map[string]time.Duration{}, proofs: c.ChangeFeeds.Proofs()}
+	budget := once(func(endpoint string) (time.Duration, error) {
+		e, err := c.Registry.Endpoint(endpoint)
+		return time.Duration(e.Budget), err
+	})
+	return &viewer{call: c.call, budget: budget, proofs: c.ChangeFeeds.Proofs()}
 }
 
 // expect reads when queries are due.
@@ -152,14 +156,9 @@ func (v *viewer) share(q registry.Query, st registry.Status) (*float64, error) {
 	if st.Executions == 0 {
 		return nil, nil
 	}
-	k, ok := v.budgets[q.Endpoint]
-	if !ok {
-		e, err := v.Registry.Endpoint(q.Endpoint)
-		if err != nil && !missing(err) {
-			return nil, err
-		}
-		k = time.Duration(e.Budget)
-		v.budgets[q.Endpoint] = k
+	k, err := v.budget(q.Endpoint)
+	if err != nil && !missing(err) {
+		return nil, err
 	}
 	stats, err := v.Queries.Stats(q.ID)
 	if err != nil && !missing(err) {
