@@ -89,8 +89,7 @@ func (c agentAPI) answer() error {
 	}
 	answered := sync.OnceFunc(func() { <-use.answers })
 	defer answered()
-	s := mcp.Server{Version: c.Version, API: agentCalls(c)}
-	a := s.Answer(c.r)
+	a := mcp.Reply(c.Version, agentCalls(c), c.r)
 	switch {
 	case a.Listen != nil:
 		answered()
@@ -102,17 +101,13 @@ func (c agentAPI) answer() error {
 	return c.bytes(a.Status, typeJSON, a.Body)
 }
 
-func (c agentAPI) listen(use *agentUse, l *mcp.Listen) error {
-	leave, err := c.agents.listen(use, len(l.Topics))
+func (c agentAPI) listen(use *agentUse, u *registry.Updates) error {
+	leave, err := c.agents.listen(use, len(u.Topics))
 	if err != nil {
 		return err
 	}
 	defer leave()
-	u := registry.Updates{First: l.First, Last: l.Last}
-	for _, t := range l.Topics {
-		u.Topics = append(u.Topics, registry.UpdatesTopic{Query: t.Query, After: t.After, Message: t.Updated})
-	}
-	return c.follow("", func() { c.Followers.Updates(c.w, c.r, c.name(), u) })
+	return c.follow("", func() { c.Followers.Updates(c.w, c.r, c.name(), *u) })
 }
 
 // agentCalls is a http.RoundTripper of the routes, for the caller of a message.

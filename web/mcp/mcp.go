@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -78,31 +79,11 @@ func wrong(status, code int, format string, a ...any) *Error {
 // MostTopics is how many resources one caller may listen to.
 const MostTopics = 1000
 
-// A Server answers messages. It holds no state.
-type Server struct {
-	Version string // of the program
-	// API makes a call of the JSON API for the caller of the request.
-	API http.RoundTripper
-}
-
 // An Answer is what the client gets.
 type Answer struct {
 	Status int
-	Body   []byte  // JSON, nil for none
-	Listen *Listen // a stream in place of a body
-}
-
-// A Listen is a stream of messages that say which resources have changed.
-type Listen struct {
-	First, Last []byte // the first message, and the one that ends the stream
-	Topics      []Topic
-}
-
-// A Topic is a query to follow.
-type Topic struct {
-	Query   string
-	After   *registry.Position // what the client knows; nil: it says nothing
-	Updated func() []byte      // returns the message that the query has moved on
+	Body   []byte            // JSON, nil for none
+	Listen *registry.Updates // a stream in place of a body, whose messages say which resources have changed
 }
 
 // A message is what a client sends.
@@ -117,13 +98,14 @@ type message struct {
 
 // A call is a message that is being answered.
 type call struct {
-	*Server
-	ctx    context.Context
-	header http.Header
+	version string
+	api     http.RoundTripper
+	ctx     context.Context
+	header  http.Header
 	message
 	params
 	tool   *tool
-	listen *Listen
+	listen *registry.Updates
 }
 
 // Params are those that the protocol knows.
@@ -153,11 +135,12 @@ var methods = map[string]func(*call) (map[string]any, error){
 	"subscriptions/listen":     (*call).subscribe,
 }
 
-// Answer answers the message of a request. The caller has been let in.
-func (s *Server) Answer(r *http.Request) Answer {
+// Reply answers the message of a request, whose caller has been let in. version is that of the program, and api makes calls
+// of the JSON API for the caller.
+func Reply(version string, api http.RoundTripper, r *http.Request) Answer {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
 	defer cancel()
-	c := &call{Server: s, ctx: ctx, header: r.Header}
+	c := &call{version: version, api: api, ctx: ctx, header: r.Header}
 	result, err := c.run(r.Body)
 	switch {
 	case err != nil:
@@ -201,8 +184,8 @@ func (c *call) response(result map[string]any) []byte {
 	return harmless(b)
 }
 
-func (s *Server) about() map[string]any {
-	return map[string]any{"name": "freshet", "title": "Freshet", "version": s.Version}
+func (c *call) about() map[string]any {
+	return map[string]any{"name": "freshet", "title": "Freshet", "version": c.version}
 }
 
 func (c *call) run(body io.Reader) (map[string]any, error) {
@@ -221,7 +204,7 @@ func (c *call) run(body io.Reader) (map[string]any, error) {
 		if c.modern() {
 			status = http.StatusNotFound
 		}
-		return nil, wrong(status, noMethod, "there is no such method; there are %s", strings.Join(names(methods), ", "))
+		return nil, wrong(status, noMethod, "there is no such method; there are %s", strings.Join(slices.Sorted(maps.Keys(methods)), ", "))
 	}
 	return answer(c)
 }
@@ -337,13 +320,4 @@ func (c *call) initialize() (map[string]any, error) {
 	}
 	return map[string]any{"protocolVersion": version, "serverInfo": c.about(), "instructions": instructions,
 		"capabilities": map[string]any{"tools": map[string]any{}, "resources": map[string]any{}}}, nil
-}
-
-func names[T any](m map[string]T) []string {
-	var list []string
-	for name := range m {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return list
 }

@@ -53,7 +53,7 @@ func (c *call) listResources() (map[string]any, error) {
 		Queries []api.Query `json:"queries"`
 		Next    string      `json:"next"`
 	}
-	if err := c.load("/v1/queries?"+p.Encode(), &page); err != nil {
+	if err := c.load("/v1/queries?"+p.Encode(), nil, &page); err != nil {
 		return nil, reported(err)
 	}
 	list := []map[string]any{}
@@ -139,7 +139,7 @@ func (c *call) subscribe() (map[string]any, error) {
 	// Clients know a resource by the name that they gave, so the messages have that name.
 	var uris []string
 	meta := map[string]any{prefix + "subscriptionId": json.RawMessage(c.ID)}
-	l := &Listen{}
+	l := &registry.Updates{}
 	agreed := map[string]any{}
 	seen := map[string]bool{}
 	for _, uri := range c.Notifications.Resources {
@@ -150,7 +150,7 @@ func (c *call) subscribe() (map[string]any, error) {
 		if err != nil {
 			return nil, reported(err)
 		}
-		t.Updated = func() []byte {
+		t.Message = func() []byte {
 			return notification("notifications/resources/updated", map[string]any{"uri": uri, "_meta": meta})
 		}
 		seen[uri], uris = true, append(uris, uri)
@@ -162,7 +162,7 @@ func (c *call) subscribe() (map[string]any, error) {
 }
 
 // topic finds the query of a resource, which the caller must be able to read.
-func (c *call) topic(uri string) (t Topic, err error) {
+func (c *call) topic(uri string) (t registry.UpdatesTopic, err error) {
 	if len(uri) > mostURI {
 		return t, wrong(http.StatusOK, badParams, "the name of a resource to listen to has at most %d bytes", mostURI)
 	}
@@ -171,7 +171,7 @@ func (c *call) topic(uri string) (t Topic, err error) {
 		return t, err
 	}
 	var q api.Query
-	if err := c.load(queryPath(query, ""), &q); err != nil {
+	if err := c.load(queryPath(query, ""), nil, &q); err != nil {
 		return t, err
 	}
 	t.Query = q.ID

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -161,7 +162,7 @@ func (c *call) arguments(v any) error {
 	given := map[string]jsontext.Value{}
 	if len(c.Arguments) > 0 && (jsonv2.Unmarshal(c.Arguments, &given) != nil || given == nil ||
 		jsonv2.Unmarshal(c.Arguments, v, jsonv2.RejectUnknownMembers(true)) != nil) {
-		return refused("the arguments do not fit the schema; there are " + strings.Join(names(c.tool.arguments), ", "))
+		return refused("the arguments do not fit the schema; there are " + strings.Join(slices.Sorted(maps.Keys(c.tool.arguments)), ", "))
 	}
 	for _, name := range c.tool.required {
 		if text := given[name]; len(text) == 0 || string(text) == `""` {
@@ -188,7 +189,7 @@ func (c *call) ask(method, target string, body any, accept string) (*http.Respon
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	w, err := c.API.RoundTrip(r)
+	w, err := c.api.RoundTrip(r)
 	if err != nil || w.StatusCode < 300 {
 		return w, err
 	}
@@ -217,18 +218,13 @@ func (c *call) whole(method, target string, body any, instead string) (jsontext.
 	return b, err
 }
 
-// send reads what the API answers to a body.
-func (c *call) send(target string, body, v any) error {
-	w, err := c.ask(http.MethodPost, target, body, "application/json")
-	if err != nil {
-		return err
+// load reads the answer of the API to a body, or without one what is there.
+func (c *call) load(target string, body, v any) error {
+	method := http.MethodGet
+	if body != nil {
+		method = http.MethodPost
 	}
-	defer w.Body.Close()
-	return json.NewDecoder(w.Body).Decode(v)
-}
-
-func (c *call) load(target string, v any) error {
-	w, err := c.ask(http.MethodGet, target, nil, "application/json")
+	w, err := c.ask(method, target, body, "application/json")
 	if err != nil {
 		return err
 	}
@@ -304,14 +300,14 @@ func (c *call) find() (answer, error) {
 		Queries []api.Query `json:"queries"`
 		Next    string      `json:"next"`
 	}
-	if err := c.load("/v1/queries?"+p.Encode(), &page); err != nil {
+	if err := c.load("/v1/queries?"+p.Encode(), nil, &page); err != nil {
 		return answer{}, err
 	}
 	var known struct { // the watches of the page, which were found before
 		Watches []api.Watch `json:"watches"`
 	}
 	if len(words) > 0 {
-		if err := c.load("/v1/watches?"+p.Encode(), &known); err != nil {
+		if err := c.load("/v1/watches?"+p.Encode(), nil, &known); err != nil {
 			return answer{}, err
 		}
 	}
@@ -348,7 +344,7 @@ func (c *call) findWatches(words []string, endpoint, from string, limit int) (li
 			Watches []api.Watch `json:"watches"`
 			Next    string      `json:"next"`
 		}
-		if err := c.load("/v1/watches?"+p.Encode(), &page); err != nil {
+		if err := c.load("/v1/watches?"+p.Encode(), nil, &page); err != nil {
 			return nil, "", err
 		}
 		for i := range page.Watches {
@@ -407,11 +403,11 @@ func (c *call) watch() (answer, error) {
 	case (in.IRI == "") == (in.SPARQL == ""):
 		return answer{}, refused("give either iri or sparql")
 	case in.SPARQL != "":
-		if err := c.send("/v1/queries", body, &q); err != nil {
+		if err := c.load("/v1/queries", body, &q); err != nil {
 			return answer{}, err
 		}
 	default:
-		if err := c.send("/v1/watches", body, &w); err != nil {
+		if err := c.load("/v1/watches", body, &w); err != nil {
 			return answer{}, err
 		}
 		q = w.Query
@@ -588,7 +584,7 @@ func (c *call) follows(query, at string) (bool, error) {
 		return false, err
 	}
 	var q api.Query
-	if err := c.load(queryPath(query, ""), &q); err != nil {
+	if err := c.load(queryPath(query, ""), nil, &q); err != nil {
 		return false, err
 	}
 	return q.Seq > 0 && (q.Epoch != p.Epoch || q.Seq > p.Seq), nil
