@@ -46,14 +46,8 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 		c.r = r.WithContext(ctx)
 	}
-	if rt.need == "" { // its answer does not depend on what is stored, and strangers may ask often
-		if err := rt.run(c); err != nil {
-			Answer(w, r, err)
-		}
-		return
-	}
 	var err error
-	err = s.Certain(w, func() error {
+	err = s.Certain(rt.need, w, func() error {
 		if err == nil || !c.body.read {
 			again := *c
 			err = rt.run(&again)
@@ -66,9 +60,10 @@ func (s *server) serve(rt route, w http.ResponseWriter, r *http.Request) {
 }
 
 // Certain runs a request, and runs it again once this node knows the newest state if it found that something
-// does not exist, or is not kept: a node that lags must not say that. Such a request has changed nothing.
-func (c *Config) Certain(w http.ResponseWriter, run func() error) error {
-	if c.CatchUp == nil {
+// does not exist, or is not kept: a node that lags must not say that. Such a request has changed nothing. What needs no
+// role does not depend on what is stored, and strangers may ask often.
+func (c *Config) Certain(need registry.Role, w http.ResponseWriter, run func() error) error {
+	if need == "" || c.CatchUp == nil {
 		return run()
 	}
 	header := maps.Clone(w.Header())

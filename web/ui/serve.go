@@ -43,7 +43,7 @@ func (s *Server) show(p page) http.Handler {
 		}
 		defer v.endBuild()
 		var c content
-		err := s.certain(p.need, w, func() (err error) {
+		err := s.Certain(p.need, w, func() (err error) {
 			c, err = p.build(v)
 			return err
 		})
@@ -66,14 +66,6 @@ func (s *Server) show(p page) http.Handler {
 	})
 }
 
-// certain is Certain, except for what everybody may ask for: that does not depend on what is stored.
-func (s *Server) certain(need registry.Role, w http.ResponseWriter, run func() error) error {
-	if need == "" {
-		return run()
-	}
-	return s.Certain(w, run)
-}
-
 // act handles a form.
 func (s *Server) act(a action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +82,7 @@ func (s *Server) act(a action) http.Handler {
 			v.fail(formError(err))
 			return
 		}
-		if err := s.certain(a.need, w, func() error { return a.run(v) }); err != nil {
+		if err := s.Certain(a.need, w, func() error { return a.run(v) }); err != nil {
 			v.fail(err)
 		}
 	})
