@@ -80,11 +80,12 @@ func (c endpointAPI) answer(status int, was, e registry.Endpoint, err error) err
 				"the configuration file", e.Feed))
 		}
 	}
-	c.w.Header().Set("ETag", endpointTag(e))
+	c.w.Header().Set("ETag", EndpointTag(e))
 	return c.json(status, v)
 }
 
-func endpointTag(e registry.Endpoint) string { return settingsTag(e.Masked()) }
+// EndpointTag is the validator of an endpoint's settings.
+func EndpointTag(e registry.Endpoint) string { return settingsTag(e.Masked()) }
 
 // endpoint returns the endpoint of the path.
 func (c *call) endpoint() (registry.Endpoint, error) {
@@ -180,7 +181,7 @@ func (c endpointAPI) edit() error {
 	var was registry.Endpoint
 	e, err := c.Registry.UpdateEndpoint(c.caller, c.r.PathValue("name"), func(e *registry.Endpoint) error {
 		was = *e
-		if err := c.ifMatch(endpointTag(*e)); err != nil {
+		if err := c.ifMatch(EndpointTag(*e)); err != nil {
 			return err
 		}
 		next, err := patched(*e, patch)
@@ -200,7 +201,7 @@ func (c endpointAPI) revert() error {
 }
 
 func (c endpointAPI) remove() error {
-	check := func(e registry.Endpoint) error { return c.ifMatch(endpointTag(e)) }
+	check := func(e registry.Endpoint) error { return c.ifMatch(EndpointTag(e)) }
 	return c.noContent(c.Registry.DeleteEndpoint(c.r.PathValue("name"), check))
 }
 

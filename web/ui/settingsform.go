@@ -2,9 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -15,6 +12,7 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/plan"
+	"github.com/freshet/freshet/web"
 )
 
 // A settingsForm holds the editable settings of an endpoint. Each has an explanation,
@@ -132,13 +130,10 @@ func write(setting any) string {
 	return fmt.Sprint(reflect.ValueOf(setting).Elem())
 }
 
-// tagOf identifies the current settings, so that a save does not overwrite a
-// concurrent edit.
+// tagOf identifies the current settings, so that a save does not overwrite a concurrent edit.
 func tagOf(e registry.Endpoint) string {
 	e.Pause = nil
-	b, _ := json.Marshal(e.Masked()) // marshalling cannot fail
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:8])
+	return web.EndpointTag(e)
 }
 
 // apply reads the form into e and records fields that cannot be parsed. Settings that
