@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -23,12 +24,7 @@ type Limits struct {
 	Tries    int           // trial runs at a time, default 4
 }
 
-const (
-	defaultBody     = 1 << 20
-	defaultBodyTime = 30 * time.Second
-	defaultRecheck  = 25 * time.Second // as often as the token of a WebSocket is checked
-	defaultTries    = 4
-)
+const defaultTries = 4
 
 // Config is what the API is made of. All of it is required, but what says that it may be left out.
 type Config struct {
@@ -124,18 +120,10 @@ type Site struct {
 }
 
 func (l *Limits) complete() {
-	if l.Body <= 0 {
-		l.Body = defaultBody
-	}
-	if l.BodyTime <= 0 {
-		l.BodyTime = defaultBodyTime
-	}
-	if l.Recheck <= 0 {
-		l.Recheck = defaultRecheck
-	}
-	if l.Tries <= 0 {
-		l.Tries = defaultTries
-	}
+	l.Body = cmp.Or(max(l.Body, 0), 1<<20)
+	l.BodyTime = cmp.Or(max(l.BodyTime, 0), 30*time.Second)
+	l.Recheck = cmp.Or(max(l.Recheck, 0), 25*time.Second) // as often as the token of a WebSocket is checked
+	l.Tries = cmp.Or(max(l.Tries, 0), defaultTries)
 }
 
 // Complete sets the limits that are left out, and makes states show which endpoints fail or run no slot.
