@@ -222,12 +222,7 @@ func (c *call) query() (registry.Query, error) {
 	return q, nil
 }
 
-// exclusive acquires one of the few places for expensive operations.
-func (c *call) exclusive(places *registry.Places) (leave func(), err error) {
-	return enter(places, c.name())
-}
-
-// enter acquires one of a few places for a caller.
+// enter acquires one of the few places for expensive operations for a caller.
 func enter(places *registry.Places, caller string) (leave func(), err error) {
 	leave, err = places.Enter(caller)
 	if err != nil {

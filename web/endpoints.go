@@ -157,7 +157,7 @@ func (c endpointAPI) check() error {
 	if err := noFiles(registry.Endpoint{}, e); err != nil {
 		return err
 	}
-	leave, err := c.exclusive(c.tries)
+	leave, err := enter(c.tries, c.name())
 	if err != nil {
 		return err
 	}

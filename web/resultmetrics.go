@@ -68,7 +68,7 @@ type gaugeCall struct {
 // query names, or of all queries with names that pass the filter. An error after the first
 // piece closes the connection, so that no part is taken for the whole.
 func (c serverAPI) gauges() error {
-	leave, err := c.exclusive(c.scrapes)
+	leave, err := enter(c.scrapes, c.name())
 	if err != nil {
 		return err
 	}

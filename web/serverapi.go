@@ -11,7 +11,7 @@ import (
 
 // backup streams a consistent copy of the live store. Only one runs at a time.
 func (c serverAPI) backup() error {
-	leave, err := c.exclusive(c.backups)
+	leave, err := enter(c.backups, c.name())
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (c queryAPI) analyse(reg registry.Registration, run bool, rows int) (api.An
 }
 
 func (c queryAPI) try(q *registry.Query, rows int) (*api.Trial, error) {
-	leave, err := c.exclusive(c.tries)
+	leave, err := enter(c.tries, c.name())
 	if err != nil {
 		return nil, err
 	}
