@@ -6,7 +6,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -32,7 +31,7 @@ func (c *call) decode(v any, types ...string) error {
 	if _, err := c.mediaType(types...); err != nil {
 		return err
 	}
-	return c.read(func(r io.Reader) error { return readJSON(r, v) })
+	return readJSON(c.r.Body, v)
 }
 
 func readJSON(r io.Reader, v any) error {
@@ -51,8 +50,8 @@ func readJSON(r io.Reader, v any) error {
 	if errors.As(err, &tooLarge) {
 		return tooLarge
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return err
+	if errors.Is(err, errTooSlow) {
+		return errTooSlow
 	}
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {
@@ -200,14 +199,6 @@ func readPatch(doc []byte, v any) error {
 	return nil
 }
 
-// unread returns the problem to report if a body cannot be read.
-func unread(err error) error {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return newProblem("body-too-slow", "the body did not arrive in time")
-	}
-	return malformed("", "the body cannot be read")
-}
-
 // mediaType returns the body's media type and reports whether it is one of those
 // given, in UTF-8 and without content coding.
 func (c *call) mediaType(types ...string) (string, error) {
@@ -224,15 +215,6 @@ func (c *call) mediaType(types ...string) (string, error) {
 		return t, nil
 	}
 	return "", newProblem("unsupported-media-type", "send the body in UTF-8")
-}
-
-// read reads the body.
-func (c *call) read(decode func(io.Reader) error) error {
-	err := decode(c.r.Body)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return unread(err)
-	}
-	return err
 }
 
 // optional decodes a body that may be empty.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,16 +90,21 @@ func denies(err error) bool {
 	return Status(p.Kind) == http.StatusNotFound || Status(p.Kind) == http.StatusGone
 }
 
-// A requestBody remembers whether it was read.
+// A requestBody remembers whether it was read, and says when it came too slowly.
 type requestBody struct {
 	io.ReadCloser
 	read bool
 }
 
-// Read implements io.Reader.
+var errTooSlow = newProblem("body-too-slow", "the body did not arrive in time")
+
 func (b *requestBody) Read(p []byte) (int, error) {
 	b.read = true
-	return b.ReadCloser.Read(p)
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errors.Join(errTooSlow, err)
+	}
+	return n, err
 }
 
 func (c *call) start(rt route) error {

@@ -9,7 +9,6 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 
@@ -59,14 +58,15 @@ func (c endpointAPI) readHint() (h registry.Hint, err error) {
 	}
 	read := map[string]func(io.Reader) error{typePatch: h.Patch, typeTriples: h.Triples,
 		typeMultipart: func(r io.Reader) error { return c.parts(&h, r) }}[typ]
-	return h, c.read(func(r io.Reader) error { return unreadable(read(r)) })
+	err = unreadable(read(c.r.Body))
+	return h, err
 }
 
 // unreadable describes why a body cannot be parsed, unless err is already a problem.
 func unreadable(err error) error {
 	var tooLarge *http.MaxBytesError
 	var told *registry.Problem
-	if err == nil || errors.As(err, &tooLarge) || errors.As(err, &told) || errors.Is(err, os.ErrDeadlineExceeded) {
+	if err == nil || errors.As(err, &tooLarge) || errors.As(err, &told) {
 		return err
 	}
 	return malformed("", "the body cannot be read: %v", err)
@@ -183,19 +183,14 @@ func (c feedAPI) deltas() error {
 	if _, err := c.mediaType(typeJSON); err != nil {
 		return err
 	}
-	var events []feed.Event
-	err = c.read(func(r io.Reader) error {
-		body, err := io.ReadAll(r)
-		if err != nil {
-			return unreadable(err)
-		}
-		if events, err = feed.ReadDeltas(body, c.Now()); err != nil {
-			return malformed("", "%v", err)
-		}
-		return nil
-	})
-	if err == nil {
-		err = c.ChangeFeeds.Deltas(f.Name, events)
+	body, err := io.ReadAll(c.r.Body)
+	if err != nil {
+		return unreadable(err)
 	}
+	events, err := feed.ReadDeltas(body, c.Now())
+	if err != nil {
+		return malformed("", "%v", err)
+	}
+	err = c.ChangeFeeds.Deltas(f.Name, events)
 	return c.reply(http.StatusAccepted, map[string]int{"events": len(events)}, err)
 }

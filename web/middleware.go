@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"path"
 	"runtime/debug"
 	"slices"
@@ -179,10 +180,13 @@ func (s *server) deadlines(w http.ResponseWriter, r *http.Request) error {
 	}
 	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, int64(s.Limits.Body)))
 	var large *http.MaxBytesError
-	if err == nil || errors.As(err, &large) {
+	switch {
+	case err == nil || errors.As(err, &large):
 		return err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errTooSlow
 	}
-	return unread(err)
+	return malformed("", "the body cannot be read")
 }
 
 // hosts is the set of names under which this server accepts requests. Requests under

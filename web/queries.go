@@ -47,11 +47,8 @@ func (c queryAPI) registration() (registry.Registration, error) {
 		return registry.Registration{}, err
 	}
 	if typ == typeSPARQL {
-		var text []byte
-		if err := c.read(func(r io.Reader) (err error) {
-			text, err = io.ReadAll(r)
-			return err
-		}); err != nil {
+		text, err := io.ReadAll(c.r.Body)
+		if err != nil {
 			return registry.Registration{}, err
 		}
 		if !utf8.Valid(text) {
@@ -65,7 +62,7 @@ func (c queryAPI) registration() (registry.Registration, error) {
 	if err := c.params.among(strings.Fields(c.route.takes), " beside a registration in JSON"); err != nil {
 		return reg, err
 	}
-	err = c.read(func(r io.Reader) error { return readJSON(r, &reg) })
+	err = readJSON(c.r.Body, &reg)
 	return reg, err
 }
 
