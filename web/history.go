@@ -197,7 +197,8 @@ func (c resultAPI) mementoLink(path string, v registry.Version, rels ...string) 
 func (c resultAPI) timeMap(q registry.Query) error {
 	limit := c.params.limit(usualMementos, mostMementos)
 	after, _ := c.params.position()
-	path := "/v1/queries/" + url.PathEscape(q.ID) + "/results"
+	base := "/v1/queries/" + url.PathEscape(q.ID)
+	path := base + "/results"
 	if format := c.params.Get("format"); slices.Contains(Representations(q.Form), format) {
 		path += "." + format
 	} else if format != "" {
@@ -228,8 +229,8 @@ func (c resultAPI) timeMap(q registry.Query) error {
 			if format := c.params.Get("format"); format != "" {
 				more.Set("format", format)
 			}
-			fmt.Fprintf(&b, ",\n<%s>; rel=\"timemap\"; type=%q; from=%q", c.url(strings.TrimSuffix(path, "/results"+suffixOf(path))+
-				"/timemap?"+more.Encode()), linkFormat, end.Time.UTC().Format(http.TimeFormat))
+			fmt.Fprintf(&b, ",\n<%s>; rel=\"timemap\"; type=%q; from=%q", c.url(base+"/timemap?"+more.Encode()), linkFormat,
+				end.Time.UTC().Format(http.TimeFormat))
 		}
 	}
 	for _, v := range list {
@@ -244,8 +245,6 @@ func (c resultAPI) timeMap(q registry.Query) error {
 	}
 	return c.bytes(http.StatusOK, linkFormat, []byte(b.String()+"\n"))
 }
-
-func suffixOf(path string) string { return path[strings.LastIndex(path, "/results")+len("/results"):] }
 
 func versionOf(v registry.Version) api.Version {
 	return api.Version{Epoch: v.Epoch, Seq: v.Seq, Time: v.Time.UTC(), CheckedAt: v.CheckedAt.UTC()}

@@ -226,8 +226,7 @@ func (c clock) Fixed(t time.Time) template.HTML {
 	if y, m, d := t.Date(); c.now.Year() != y || c.now.Month() != m || c.now.Day() != d {
 		short = t.Format("2 Jan, 15:04 UTC")
 	}
-	return template.HTML(fmt.Sprintf(`<time data-fixed datetime="%s" title="%s UTC">%s</time>`, t.Format(time.RFC3339),
-		t.Format("2 Jan 2006, 15:04:05"), short))
+	return timeTag(" data-fixed", t, short)
 }
 
 // plain formats a static time: the time of day if it is today, else with the date.

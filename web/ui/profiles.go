@@ -194,10 +194,7 @@ func (v profileHandler) askToRemove() (content, error) {
 }
 
 func profileName(p *registry.Profile) string {
-	if n := strings.TrimSpace(p.Name); n != "" {
-		return clip(n, 120)
-	}
-	return p.ID
+	return cmp.Or(clip(strings.TrimSpace(p.Name), 120), p.ID)
 }
 
 func (v profileHandler) remove() error {
