@@ -181,7 +181,7 @@ var running = regexp.MustCompile(`(<time[^>]*>)[^<]*</time>`)
 // part sends a part if it differs from the last one sent.
 func (l *live) part(out *bytes.Buffer, p part) error {
 	var b bytes.Buffer
-	if err := l.templates[l.page.look].part(&b, p.Template, p.Data); err != nil {
+	if err := l.templates[l.page.look].ExecuteTemplate(&b, p.Template, p.Data); err != nil {
 		return err
 	}
 	sum := maphash.Bytes(l.seed, running.ReplaceAll(b.Bytes(), []byte("$1")))
@@ -204,7 +204,7 @@ func (l *live) grow(out *bytes.Buffer, f *feed) error {
 	l.at = at
 	for _, e := range entries[max(0, len(entries)-f.Most):] {
 		var b bytes.Buffer
-		if err := l.templates[l.page.look].part(&b, f.Template, e); err != nil {
+		if err := l.templates[l.page.look].ExecuteTemplate(&b, f.Template, e); err != nil {
 			return err
 		}
 		put(out, event{Type: "add", List: f.List, HTML: b.String(), Max: f.Most})
@@ -228,7 +228,7 @@ func (l *live) announceHealth(out *bytes.Buffer) {
 			continue
 		}
 		var b bytes.Buffer
-		if l.templates[l.page.look].part(&b, "health-news", overviewEndpoint{Name: e.Name, Loop: st}) == nil && b.Len() > 0 {
+		if l.templates[l.page.look].ExecuteTemplate(&b, "health-news", overviewEndpoint{Name: e.Name, Loop: st}) == nil && b.Len() > 0 {
 			put(out, event{Type: "say", Text: b.String()})
 		}
 	}

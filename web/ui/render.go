@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"io"
 	"io/fs"
 	"net/http"
 	"path"
@@ -26,7 +25,7 @@ import (
 // render writes a page.
 func (v *visit) render(status int, look string, f *frame) {
 	var b bytes.Buffer
-	if err := v.templates[look].page(&b, f); err != nil {
+	if err := v.templates[look].ExecuteTemplate(&b, "layout", f); err != nil {
 		if look != "error" {
 			v.fail(err)
 			return
@@ -50,7 +49,7 @@ func sendHTML(v *visit, status int, b []byte) {
 // fragment sends one part of a page to the script.
 func (v *visit) fragment(look, name string, data any) error {
 	var b bytes.Buffer
-	if err := v.templates[look].part(&b, name, data); err != nil {
+	if err := v.templates[look].ExecuteTemplate(&b, name, data); err != nil {
 		return err
 	}
 	sendHTML(v, http.StatusOK, b.Bytes())
@@ -106,13 +105,10 @@ func (v *visit) refused(code string, err error, path string) error {
 	return v.back(path)
 }
 
-// A pageTemplate is the parsed templates of a page: its own file among the shared ones.
-type pageTemplate struct{ t *template.Template }
-
 // parsed holds the templates of all pages by the names of their files, which define
 // "main". All servers of a process share them: to parse them takes longer than all else
 // that a server does at its start.
-var parsed = sync.OnceValues(func() (map[string]*pageTemplate, error) {
+var parsed = sync.OnceValues(func() (map[string]*template.Template, error) {
 	a, err := loadAssets()
 	if err != nil {
 		return nil, err
@@ -123,7 +119,7 @@ var parsed = sync.OnceValues(func() (map[string]*pageTemplate, error) {
 		return nil, fmt.Errorf("ui: %w", err)
 	}
 	files, err := fs.Glob(templateFiles, "templates/*.html")
-	all := map[string]*pageTemplate{}
+	all := map[string]*template.Template{}
 	for _, file := range files {
 		t, err := shared.Clone()
 		if err == nil {
@@ -132,18 +128,10 @@ var parsed = sync.OnceValues(func() (map[string]*pageTemplate, error) {
 		if err != nil {
 			return nil, fmt.Errorf("ui: %w", err)
 		}
-		all[strings.TrimSuffix(path.Base(file), ".html")] = &pageTemplate{t}
+		all[strings.TrimSuffix(path.Base(file), ".html")] = t
 	}
 	return all, err
 })
-
-func (l *pageTemplate) page(w io.Writer, f any) error {
-	return l.t.ExecuteTemplate(w, "layout", f)
-}
-
-func (l *pageTemplate) part(w io.Writer, name string, data any) error {
-	return l.t.ExecuteTemplate(w, name, data)
-}
 
 func functions(a assets) template.FuncMap {
 	return template.FuncMap{

@@ -446,7 +446,7 @@ func rendered(t *testing.T, look, part string, data any) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := looks[look].part(&b, part, data); err != nil {
+	if err := looks[look].ExecuteTemplate(&b, part, data); err != nil {
 		t.Fatal(err)
 	}
 	return html.UnescapeString(b.String())

@@ -70,8 +70,8 @@ func TestPagePacked(t *testing.T) {
 func TestPageThatFails(t *testing.T) {
 	r := newRig(t)
 	r.pages.templates = maps.Clone(r.pages.templates) // the servers of other tests have the same
-	r.pages.templates["about"] = &pageTemplate{template.Must(template.New("layout").Parse(`{{define "layout"}}` +
-		strings.Repeat("first ", 100_000) + `{{.NotThere}}{{end}}`))}
+	r.pages.templates["about"] = template.Must(template.New("layout").Parse(`{{define "layout"}}` +
+		strings.Repeat("first ", 100_000) + `{{.NotThere}}{{end}}`))
 	r.get("/about").status(http.StatusInternalServerError).has("The fault is the server").lacks("first")
 }
 

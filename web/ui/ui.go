@@ -11,6 +11,7 @@ package ui
 
 import (
 	"context"
+	"html/template"
 	"net/http"
 	"sync"
 	"time"
@@ -45,7 +46,7 @@ type Server struct {
 	Config
 	mux       *http.ServeMux
 	assets    assets
-	templates map[string]*pageTemplate // parsed templates by page
+	templates map[string]*template.Template // parsed templates by page
 	sessions  *sessions
 	catalogue *catalogue
 	profiles  *profileIndex

@@ -34,7 +34,7 @@ type edit struct{ file, old, new string }
 var needed = []edit{
 	// No one looks at pages, whose templates take a second to parse there at each start.
 	{"web/ui/routes.go", "	templates, err := parsed()\n	if err != nil {\n		return nil, err\n	}\n",
-		"	var templates map[string]*pageTemplate\n"},
+		"	templates := (&Server{}).templates\n"},
 	{"web/problem.go", "errors.Is(err, syscall.ENOSPC) ||", "errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ELOOP) ||"},
 	{"store/errors.go", "{syscall.ENOSPC, ", "{syscall.ENOSPC, syscall.ELOOP, "},
 	{"cmd/internal/server/cluster.go", `natsio "github.com/nats-io/nats.go"`, `natsio "github.com/freshet/freshet/store/journal/nats"`},
