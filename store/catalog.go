@@ -10,8 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A Catalog reads queries together with the state of their results. It implements
-// web.Queries and ui.Index.
+// A Catalog reads queries together with the state of their results. It implements web.Queries.
 type Catalog struct{ *boltFile }
 
 // readAtOnce is the number of queries that a list reads in one transaction. A long read

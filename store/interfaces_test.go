@@ -7,7 +7,6 @@ import (
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/web"
-	"github.com/freshet/freshet/web/ui"
 )
 
 // The stores of the subjects implement the interfaces of their consumers.
@@ -20,7 +19,6 @@ var (
 	_ web.History            = (*History)(nil)
 	_ web.Profiles           = (*RoundStore)(nil)
 	_ web.TokenStore         = (*TokenStore)(nil)
-	_ ui.Index               = (*Catalog)(nil)
 	_ notify.Log             = (*History)(nil)
 	_ notify.Captures        = (*RoundStore)(nil)
 	_ deliver.Store          = (*SubscriptionStore)(nil)

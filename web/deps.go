@@ -24,6 +24,12 @@ type Queries interface {
 	Item(id string) (registry.ListedQuery, error)
 	// Stats returns what the scheduler recorded of one query.
 	Stats(id string) (policy.Stats, error)
+	// Digests returns the digests of all queries in id order, or of those that contain a text. Lists of queries are
+	// sorted, filtered and counted by them.
+	Digests(text string) ([]registry.QueryDigest, error)
+	// Recent reports the changes after an offset that were committed at or after since, without baselines, oldest
+	// first. It returns the offset up to which it read. The zero Offset precedes all changes.
+	Recent(after registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error)
 }
 
 // History reads results, changes and slots. Errors about past states are *registry.Problem or

@@ -176,6 +176,12 @@ func (m *memory) EditEndpoint(name string, edit func(c *registry.Configured, fou
 	return c.Endpoint, nil
 }
 
+func (m *memory) Digests(string) ([]registry.QueryDigest, error) { return nil, nil }
+
+func (m *memory) Recent(o registry.Offset, _ time.Time, _ func(string, time.Time)) (registry.Offset, error) {
+	return o, nil
+}
+
 func (m *memory) List(f registry.QueryFilter, cursor string, limit int) ([]registry.ListedQuery, string, error) {
 	var out []registry.ListedQuery
 	for _, id := range slices.Sorted(maps.Keys(m.queries)) {

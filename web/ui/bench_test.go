@@ -79,7 +79,7 @@ func crowd(b testing.TB, n int) http.Handler {
 	}
 	conf := configOf(b, reg, gate, db, daemon)
 	conf.Rules = noRules{}
-	pages, err := New(Config{Config: conf, Index: db.Catalog, Managing: managing(),
+	pages, err := New(Config{Config: conf, Managing: managing(),
 		Follow: func() (<-chan struct{}, func()) { return nil, func() {} }})
 	if err != nil {
 		b.Fatal(err)

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
 
 	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // slowIndex is an index that answers only when the test allows it.
 type slowIndex struct {
+	web.Queries
 	reads int
 	let   chan struct{} // nil: answers at once
 }

@@ -8,19 +8,8 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/web"
 )
-
-// An Index provides the data by which lists of queries are sorted, filtered and
-// counted. Its methods are safe for concurrent use.
-type Index interface {
-	// Digests returns the digests of all queries in id order, or of those that contain
-	// a text.
-	Digests(text string) ([]registry.QueryDigest, error)
-	// Recent reports the changes after an offset that were committed at or after
-	// since, without baselines, oldest first. It returns the offset up to which it
-	// read. The zero Offset precedes all changes.
-	Recent(after registry.Offset, since time.Time, f func(query string, at time.Time)) (registry.Offset, error)
-}
 
 // digests returns the digests of all queries. The live ones of endpoints that fail or run no slot are stale.
 func (c *catalogue) digests() ([]registry.QueryDigest, error) {
@@ -48,7 +37,7 @@ const (
 // 24 hours by hour. It needs a few hundred bytes per query. It does no work without
 // requests.
 type catalogue struct {
-	index  Index
+	index  web.Queries
 	halted func() map[string]string // why the results of endpoints may no longer be true
 	now    func() time.Time
 
@@ -102,7 +91,7 @@ func (b *byHour) sum(hour int64) (n int) {
 	return n
 }
 
-func newCatalogue(i Index, halted func() map[string]string, now func() time.Time) *catalogue {
+func newCatalogue(i web.Queries, halted func() map[string]string, now func() time.Time) *catalogue {
 	return &catalogue{index: i, halted: halted, now: now, tallies: map[string]*byHour{}}
 }
 

@@ -139,7 +139,7 @@ func (v queriesHandler) find(snap *snapshot, f queriesFilter) ([]int32, error) {
 	}
 	mentioned := map[string]bool{}
 	if f.Text != "" {
-		hits, err := v.Index.Digests(strings.TrimSpace(f.Text))
+		hits, err := v.Queries.Digests(strings.TrimSpace(f.Text))
 		if err != nil {
 			return nil, err
 		}

@@ -196,7 +196,7 @@ func newRigWith(t *testing.T, edit func(*rig, *Config), tokens ...registry.Token
 	if r.gate, err = web.NewTokenGate(tokens, r.store.Tokens, time.Now); err != nil {
 		t.Fatal(err)
 	}
-	all := Config{Config: configOf(t, r.reg, r.gate, r.store, r.daemon), Managing: managing(), Index: r.store.Catalog,
+	all := Config{Config: configOf(t, r.reg, r.gate, r.store, r.daemon), Managing: managing(),
 		Follow: func() (<-chan struct{}, func()) {
 			f := r.hub.FollowAll()
 			return f.C(), f.Close

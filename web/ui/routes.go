@@ -142,7 +142,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Config: c, halts: halts, mux: http.NewServeMux(), assets: all, templates: templates,
-		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Index, halts.Now, c.Now),
+		sessions: newSessions(c.Now, c.PublicURL), catalogue: newCatalogue(c.Queries, halts.Now, c.Now),
 		profiles: &profileIndex{profiles: c.Profiles, now: c.Now}, streams: registry.NewPlaces(mostStreams),
 		builds: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), strangers: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		tries: registry.NewPlaces(mostTries), done: make(chan struct{})}

@@ -24,8 +24,6 @@ import (
 // more.
 type Config struct {
 	web.Config
-	// Index provides the data by which lists of queries are sorted.
-	Index Index
 	// Follow returns a channel that receives a value after each commit of changes, and
 	// a function that ends it.
 	Follow func() (awake <-chan struct{}, stop func())

@@ -279,7 +279,7 @@ func (s *Server) serveHTTP() error {
 	conf.Receivers, conf.Quiet, conf.DeadLetters = s.deliveries.people, people.Due, s.deliveries.engine
 	conf.Deliveries, conf.AllSubscriptions = s.deliveries.Deliveries, s.deliveries.AllSubscriptions
 	conf.Rules = ruleSet{s.alerts, s.peers}
-	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Index: s.Store.Catalog, Follow: func() (<-chan struct{}, func()) {
+	pages, err := ui.New(ui.Config{Config: conf, Managing: s.managing(), Follow: func() (<-chan struct{}, func()) {
 		f := s.Waker.FollowAll()
 		return f.C(), f.Close
 	}})
