@@ -104,12 +104,8 @@ func send(w http.ResponseWriter, r *http.Request, p *registry.Problem) {
 	}
 	doc, _ := json.Marshal(api.Problem{Type: "/problems/" + string(p.Kind), Title: p.Heading(), Status: status, Detail: p.Detail,
 		Errors: p.Errors, Reason: p.Reason, Available: p.Available, IDs: p.IDs}) // strings and integers only: it cannot fail
-	doc = append(doc, '\n')
-	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(len(doc)))
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
+	if doc = append(doc, '\n'); begin(w, r, status, "application/problem+json", len(doc)) {
 		w.Write(doc)
 	}
 }

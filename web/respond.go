@@ -37,15 +37,20 @@ func Lend(w http.ResponseWriter, r *http.Request, from Documents, typ, class, ke
 	return sendDocument(w, r, typ, doc)
 }
 
-func sendDocument(w http.ResponseWriter, r *http.Request, typ string, doc Document) error {
+// begin sends the header of an answer, and reports whether its body follows.
+func begin(w http.ResponseWriter, r *http.Request, status int, typ string, size int) bool {
 	h := w.Header()
 	h.Set("Content-Type", typ)
-	h.Set("Content-Length", strconv.Itoa(doc.Size()))
+	h.Set("Content-Length", strconv.Itoa(size))
 	if h.Get("Cache-Control") == "" {
 		h.Set("Cache-Control", "no-store")
 	}
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
+	w.WriteHeader(status)
+	return r.Method != http.MethodHead
+}
+
+func sendDocument(w http.ResponseWriter, r *http.Request, typ string, doc Document) error {
+	if !begin(w, r, http.StatusOK, typ, doc.Size()) {
 		return nil
 	}
 	if _, err := doc.WriteTo(patient(w)); err != nil {
@@ -70,15 +75,8 @@ func (c *call) text(status int, s string) error {
 }
 
 func (c *call) bytes(status int, typ string, b []byte) error {
-	h := c.w.Header()
-	b = Packed(h, c.r, b)
-	h.Set("Content-Type", typ)
-	h.Set("Content-Length", strconv.Itoa(len(b)))
-	if h.Get("Cache-Control") == "" {
-		h.Set("Cache-Control", "no-store")
-	}
-	c.w.WriteHeader(status)
-	if c.r.Method == http.MethodHead {
+	b = Packed(c.w.Header(), c.r, b)
+	if !begin(c.w, c.r, status, typ, len(b)) {
 		return nil
 	}
 	w := io.Writer(c.w)
