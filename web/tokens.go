@@ -12,12 +12,8 @@ import (
 )
 
 func (s *server) viewToken(t registry.Token) api.Token {
-	v := api.Token{Name: t.Name, Role: t.Role, ExpiresAt: t.ExpiresAt, FromFile: t.FromFile, Hidden: t.Hidden,
-		Expired: expired(t, s.Now())}
-	if !t.CreatedAt.IsZero() {
-		v.CreatedAt = &t.CreatedAt
-	}
-	return v
+	return api.Token{Name: t.Name, Role: t.Role, CreatedAt: moment(t.CreatedAt), ExpiresAt: t.ExpiresAt, FromFile: t.FromFile,
+		Hidden: t.Hidden, Expired: expired(t, s.Now())}
 }
 
 func (c tokenAPI) list() error {

@@ -150,10 +150,7 @@ type numbersView struct {
 }
 
 func numbers(slots []scheduler.Slot, now time.Time) *numbersView {
-	if i := slices.IndexFunc(slots, func(s scheduler.Slot) bool { return now.Sub(s.Started) > 24*time.Hour }); i >= 0 {
-		slots = slots[:i]
-	}
-	if len(slots) == 0 {
+	if slots = lastDay(slots, now); len(slots) == 0 {
 		return nil
 	}
 	t := total(slots)

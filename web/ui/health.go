@@ -80,13 +80,7 @@ func judgeSlot(s scheduler.Slot) verdict {
 // healthOf plots up to a day of slots, given newest first, in equal intervals. The
 // intervals are wide enough that slots at their usual distance leave no gap.
 func healthOf(slots []scheduler.Slot, dark []registry.Blackout, now time.Time) health {
-	for i, s := range slots {
-		if now.Sub(s.Started) > 24*time.Hour {
-			slots = slots[:i]
-			break
-		}
-	}
-	if len(slots) == 0 {
+	if slots = lastDay(slots, now); len(slots) == 0 {
 		return health{}
 	}
 	begin := slots[len(slots)-1].Started
@@ -115,6 +109,14 @@ func healthOf(slots []scheduler.Slot, dark []registry.Blackout, now time.Time) h
 	h.Labels = timeLabels(begin, now, 0, "start", "middle", "end")
 	h.Labels[2].Text = "now"
 	return h
+}
+
+// lastDay returns the slots, given newest first, of the last 24 hours.
+func lastDay(slots []scheduler.Slot, now time.Time) []scheduler.Slot {
+	if i := slices.IndexFunc(slots, func(s scheduler.Slot) bool { return now.Sub(s.Started) > 24*time.Hour }); i >= 0 {
+		return slots[:i]
+	}
+	return slots
 }
 
 // darken draws the frames of blackouts. Blackouts that are too close to be

@@ -22,8 +22,7 @@ var notifyFields = []string{"notify", "digest", "quiet", "zone", "most"}
 
 // receiverOf reads the form.
 func receiverOf(f form) registry.ReceiverRequest {
-	get := func(name string) string { return strings.TrimSpace(f.Get(name)) }
-	return registry.ReceiverRequest{Address: addressIn(get("notify")), Quiet: quietOf(f)}
+	return registry.ReceiverRequest{Address: addressIn(strings.TrimSpace(f.Get("notify"))), Quiet: quietOf(f)}
 }
 
 // addressIn returns the address of a receiver. People write that of e-mail without mailto.
@@ -133,9 +132,6 @@ func (v queryHandler) notify() error {
 	if d, ok := c.Data.(queryPage); ok {
 		d.Notify = &f
 		c.Data = d
-	}
-	if f.Status == 0 {
-		f.Status = http.StatusOK
 	}
 	return v.again(f.form, "query", "queries", c)
 }

@@ -34,10 +34,7 @@ func (p *drawing) bar(x, y, w, h float64) {
 	if h <= 0 || w <= 0 {
 		return
 	}
-	p.WriteByte('M')
-	p.num(x)
-	p.WriteByte(' ')
-	p.num(y)
+	p.to('M', x, y)
 	p.WriteByte('h')
 	p.num(w)
 	p.WriteByte('v')

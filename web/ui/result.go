@@ -283,17 +283,13 @@ func (v resultHandler) change() (q registry.Query, st registry.Status, c registr
 			Detail: "The newest change of this query is number " + count(st.Position.Seq) + "."}
 	}
 	list, err := v.History.After(q.ID, registry.Position{Epoch: st.Position.Epoch, Seq: seq - 1}, 1)
-	if err != nil || len(list) == 0 {
-		return q, st, c, gapOr(err)
+	if err == nil && len(list) == 0 {
+		err = &registry.GapError{Reason: registry.TooOld}
+	}
+	if err != nil {
+		return q, st, c, err
 	}
 	return q, st, list[0], nil
-}
-
-func gapOr(err error) error {
-	if err == nil {
-		return &registry.GapError{Reason: registry.TooOld}
-	}
-	return err
 }
 
 // queryText serves the full text of a query.
