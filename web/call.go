@@ -290,7 +290,6 @@ func of[H handler, T any](find func(*call) (T, error), run func(H, T) error) fun
 	}
 }
 
-// The handlers.
 type (
 	serverAPI   struct{ *call } // health, documents, backups
 	queryAPI    struct{ *call } // queries and their registrations

@@ -19,7 +19,6 @@ type changePage struct {
 	size int // bytes of Changes
 }
 
-// write writes the page.
 func (p *changePage) write(w io.Writer) error {
 	next, err := json.Marshal(p.Next)
 	if err != nil {

@@ -263,7 +263,6 @@ type lateHeader struct {
 	z *gzip.Writer
 }
 
-// Write sends a piece.
 func (s *lateHeader) Write(b []byte) (int, error) {
 	if s.w == nil {
 		h := s.call.w.Header()
@@ -281,7 +280,6 @@ func (s *lateHeader) Write(b []byte) (int, error) {
 	return s.w.Write(b)
 }
 
-// Close sends the rest.
 func (s *lateHeader) Close() error {
 	if s.z == nil {
 		return nil

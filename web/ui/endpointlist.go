@@ -113,7 +113,6 @@ type mergingView struct {
 	Others int // templates that are not listed
 }
 
-// A mergingRow is one template.
 type mergingRow struct {
 	cohort.Snapshot
 	Text    string // of the template

@@ -28,7 +28,6 @@ var worded = []string{"notify", "digest", "quiet", "zone", "most", "repeat", "to
 // typed returns a form with the values of the request.
 func (v *visit) typed(fields []string) form { return form{Values: v.r.PostForm, Fields: fields} }
 
-// Get returns the value of a field.
 func (f form) Get(name string) string { return f.Values.Get(name) }
 
 // Bad reports whether a field has an error.

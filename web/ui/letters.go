@@ -20,7 +20,6 @@ type lettersPage struct {
 	Pages *pager
 }
 
-// A letterRow is one dead letter.
 type letterRow struct {
 	*registry.DeadLetter
 	To          *follower

@@ -234,7 +234,6 @@ func (v ruleHandler) row(r registry.ListedRule) ruleRow {
 	return row
 }
 
-// typed reads the form.
 func (v ruleHandler) typed() (form, registry.RuleSettings) {
 	f := v.visit.typed(ruleFields)
 	s := registry.RuleSettings{Name: strings.TrimSpace(f.Get("name")), Query: strings.TrimSpace(f.Get("query")), When: f.Get("when"),

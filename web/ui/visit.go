@@ -92,7 +92,6 @@ func do[H handler](run func(H) error) func(*visit) error {
 	return func(v *visit) error { return run(H(struct{ *visit }{v})) }
 }
 
-// The handlers.
 type (
 	overviewHandler    struct{ *visit }
 	queriesHandler     struct{ *visit }
