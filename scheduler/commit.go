@@ -185,7 +185,7 @@ func (r *runner) close() error {
 // taught returns outcomes for queries that did not run but whose policy state changed.
 func taught(list []*policy.Candidate, now time.Time) (out []Outcome) {
 	for _, c := range list {
-		out = append(out, Outcome{Query: c.Query.ID, Stats: c.Stats.Frozen(), Checked: c.Stats.CheckedAt, At: now})
+		out = append(out, Outcome{Query: c.Query.ID, Stats: c.Stats.Clone(), Checked: c.Stats.CheckedAt, At: now})
 	}
 	return out
 }

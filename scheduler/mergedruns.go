@@ -90,7 +90,6 @@ func (r *runner) handleMergedResponse(x response) error {
 	for i := range outs {
 		r.count(outs[i].m.q, outs[i].m.was, &outs[i].out)
 		r.report(outs[i].m.q, outs[i].out.Stats.LastRun)
-		outs[i].out.Stats = outs[i].out.Stats.Frozen()
 		if len(r.pending) == 0 {
 			r.since = now
 		}

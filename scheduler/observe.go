@@ -38,7 +38,7 @@ type difference struct {
 // result changed, the delta. prev fetches the last complete result. observe calls
 // prev only if the hashes differ. An error is the ledger's.
 func observe(p policy.Policy, old policy.Stats, x observation, prev func() (*diff.Result, error)) (Outcome, error) {
-	s, a := old, x.answer
+	s, a := old.Clone(), x.answer
 	if a.Outcome.Complete() && a.Result == nil && (a.Outcome == registry.Changed || old.Executions == 0) {
 		a.Outcome, a.Error = registry.Failed, "the answer was called complete but held no result"
 	}

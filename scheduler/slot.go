@@ -213,7 +213,6 @@ func (r *runner) handleResponse(x response) error {
 	r.count(q, was, &out)
 	r.report(q, out.Stats.LastRun)
 	r.checkHealth(now)
-	out.Stats = out.Stats.Frozen()
 	if len(r.pending) == 0 {
 		r.since = now
 	}

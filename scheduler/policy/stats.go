@@ -97,31 +97,17 @@ func (s *Stats) Median() time.Duration {
 }
 
 // Remember appends x to the ring. A second execution in one slot replaces the sample of
-// the first, and counts as changed if either was, so the slots of samples ascend. Copies
-// of a Stats share the backing array. Remember writes beyond the ends of existing copies
-// only, so they keep their values. The planner may use the array again from its front:
-// then a copy keeps its values until two more executions have followed it.
+// the first, and counts as changed if either was, so the slots of samples ascend. It
+// writes into the array of Samples, which a copy shares unless it is a Clone.
 func (s *Stats) Remember(x Sample) {
 	if n := len(s.Samples); n > 0 && x.Slot > 0 && s.Samples[n-1].Slot == x.Slot {
 		last := s.Samples[n-1]
 		x.Changed, x.Jaccard = x.Changed || last.Changed, max(x.Jaccard, last.Jaccard)
-		s.Samples = s.Samples[: n-1 : n-1]
-	}
-	if len(s.Samples) >= Ring && len(s.Samples) == cap(s.Samples) {
-		room := make([]Sample, 0, 2*Ring+2)
-		s.Samples = append(room, s.Samples[len(s.Samples)-Ring+1:]...)
-	} else if len(s.Samples) >= Ring {
-		s.Samples = s.Samples[len(s.Samples)-Ring+1:]
+		s.Samples = s.Samples[:n-1]
+	} else if n >= Ring {
+		s.Samples = s.Samples[:copy(s.Samples, s.Samples[n-Ring+1:])]
 	}
 	s.Samples = append(s.Samples, x)
-}
-
-// Frozen returns a copy for a record that is made before the query has run twice more;
-// see Remember. Changes of the original until then do not affect it.
-func (s Stats) Frozen() Stats {
-	s.Samples = s.Samples[:len(s.Samples):len(s.Samples)]
-	s.State = slices.Clone(s.State)
-	return s
 }
 
 // Clone returns a copy that shares nothing with the original.

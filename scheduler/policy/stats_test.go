@@ -33,13 +33,13 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// The ring keeps the last 63 samples, and earlier copies do not change.
+// The ring keeps the last 63 samples, and clones do not change.
 func TestRing(t *testing.T) {
 	var s Stats
 	var old []Stats
 	for i := range uint64(500) {
 		s.Remember(Sample{Slot: i})
-		old = append(old, s.Frozen())
+		old = append(old, s.Clone())
 	}
 	for i, o := range old {
 		if n := len(o.Samples); n != min(i+1, Ring) {

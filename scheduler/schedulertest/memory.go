@@ -341,7 +341,7 @@ func (m *Memory) record(k *kept, endpoint string, o scheduler.Outcome) (registry
 	if e := o.Stats.Position.Epoch; e != "" && e != was.Epoch {
 		return registry.Change{}, false // the query was removed meanwhile
 	}
-	k.stats = o.Stats.Clone() // the planner uses the room of samples again
+	k.stats = o.Stats.Clone()
 	k.stats.Position = was
 	if o.Delta == nil {
 		return registry.Change{}, false
