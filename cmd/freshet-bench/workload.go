@@ -196,18 +196,11 @@ func capacityFlag(c *papers.Capacity) flagValue {
 func lifeFlag(life *string, n *int) flagValue {
 	show := func() string { return wic.Life{Kind: *life, W: *n}.String() }
 	return flagValue{"life", show, func(s string) error {
-		size, windowed := strings.CutPrefix(s, wic.Window+",")
-		if !windowed && s != wic.Overwrite {
+		l, err := wic.ParseLife(s)
+		if err != nil || l.Kind != wic.Window && l.Kind != wic.Overwrite {
 			return fmt.Errorf("%q is not overwrite or window,10", s)
 		}
-		if *life, *n = wic.Overwrite, 0; !windowed {
-			return nil
-		}
-		w, err := strconv.Atoi(size)
-		if err != nil || w < 0 {
-			return fmt.Errorf("%q is not a number of chronons", size)
-		}
-		*life, *n = wic.Window, w
+		*life, *n = l.Kind, l.W
 		return nil
 	}}
 }

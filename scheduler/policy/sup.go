@@ -3,11 +3,10 @@ package policy
 import (
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/freshet/freshet/scheduler/update"
+	"github.com/freshet/freshet/scheduler/wic"
 )
 
 // supPolicy implements the policies sup and fbsup. Each query has a notification
@@ -75,24 +74,17 @@ func satisfyDefinition(name, doc string, feedback bool) Definition {
 
 // readLife reads "overwrite" and "window,10".
 func readLife(s string) (update.Life, bool) {
-	kind, n, given := strings.Cut(s, ",")
-	switch {
-	case kind == "overwrite" && !given:
-		return update.Overwrite(), true
-	case kind == "window" && given:
-		y, err := strconv.ParseUint(n, 10, 20)
-		return update.Within(int(y)), err == nil
-	}
-	return update.Life{}, false
+	l, err := wic.ParseLife(s)
+	return update.Life{Windowed: l.Kind == wic.Window, Window: l.W}, err == nil && (l.Kind == wic.Window || l.Kind == wic.Overwrite)
 }
 
 func (p supPolicy) String() string {
-	name, life := "sup", "overwrite"
+	name, life := "sup", wic.Life{Kind: wic.Overwrite}
 	if p.feedback {
 		name = "fbsup"
 	}
 	if p.rule.Life.Windowed {
-		life = fmt.Sprintf("window,%d", p.rule.Life.Window)
+		life = wic.Life{Kind: wic.Window, W: p.rule.Life.Window}
 	}
 	return fmt.Sprintf("%s:x=%d:life=%s", name, p.rule.X, life)
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/update"
 	"github.com/freshet/freshet/scheduler/wic"
 )
 
@@ -67,22 +68,13 @@ func (wicPolicy) Fold(state []float64, last uint64, x Sample) []float64 {
 	}
 	tau := float64(x.Slot - min(x.Slot, last))
 	if x.Changed {
-		updates += atLeastOne(updateRateOf(updates, slots) * tau)
+		updates += update.Several(updateRateOf(updates, slots) * tau)
 	}
 	fade := math.Exp2(-tau / wicHalf)
 	return []float64{updates * fade, (slots + tau) * fade}
 }
 
 func updateRateOf(updates, slots float64) float64 { return (updates + wicUpdates) / (slots + wicSlots) }
-
-// atLeastOne is the expected number of updates, given that there was at least one,
-// if x were expected; at most five.
-func atLeastOne(x float64) float64 {
-	if x < 1e-6 {
-		return 1
-	}
-	return min(5, -x/math.Expm1(-x))
-}
 
 // chance is π.
 func (wicPolicy) chance(state []float64) float64 {

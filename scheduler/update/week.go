@@ -69,7 +69,7 @@ func (w *Week) Learn(from, to time.Time, updated bool) {
 	}
 	count := 0.0
 	if updated {
-		count = several(w.At(from.Add(span/2)) * w.units(span))
+		count = Several(w.At(from.Add(span/2)) * w.units(span))
 	}
 	w.spread(from, to, count)
 	w.take(w.units(span), count)
@@ -80,7 +80,7 @@ func (w *Week) Learn(from, to time.Time, updated bool) {
 func (w *Week) LearnMean(units float64, updated bool) {
 	count := 0.0
 	if updated {
-		count = several(w.Mean() * units)
+		count = Several(w.Mean() * units)
 	}
 	w.take(units, count)
 }
@@ -90,10 +90,10 @@ func (w *Week) take(units, count float64) {
 	w.All.Updates += count
 }
 
-// several returns the expected number of updates, given that x were expected and
+// Several returns the expected number of updates, given that x were expected and
 // there was at least one. It is at most five: a page that has changed at every probe
 // shows only that it changes often.
-func several(x float64) float64 {
+func Several(x float64) float64 {
 	if x < 1e-6 {
 		return 1
 	}
