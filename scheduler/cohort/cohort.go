@@ -47,38 +47,19 @@ type Cohort struct {
 	Template string // its id
 	Probes   bool   // a probe can confirm results of the template
 
-	single    average
-	merged    map[Kind]*merging
-	rows      average // of a member
-	turn      uint64
-	answers   int // merged answers since the last audit
-	audited   time.Time
-	audits    uint64
-	different uint64
-	asks      map[Kind]uint64
-	void      map[Kind]uint64
-	members   map[Kind]uint64
-	tried     map[Kind]uint64 // turn of the last request
-	last      Kind
-}
-
-// merging is what is known about one kind of merged requests.
-type merging struct {
-	costs     costs
-	sizes     average   // members of a request
-	confirmed average   // part of the members that are confirmed
-	limit     int       // members of a request at most
-	good      int       // requests of that size since the limit was set
-	failures  int       // of requests, mostFailures at most
-	off       time.Time // until then the kind is not used
+	known   State
+	asks    map[Kind]uint64
+	void    map[Kind]uint64
+	members map[Kind]uint64
+	tried   map[Kind]uint64 // turn of the last request
 }
 
 // New returns a cohort that has learnt nothing yet.
 func New(template string, probes bool) *Cohort {
 	return &Cohort{
 		Template: template, Probes: probes, asks: map[Kind]uint64{}, void: map[Kind]uint64{}, members: map[Kind]uint64{},
-		tried: map[Kind]uint64{}, last: Single,
-		merged: map[Kind]*merging{Values: {limit: firstMembers}, Probe: {limit: firstMembers}},
+		tried: map[Kind]uint64{},
+		known: State{Kind: Single, Merged: map[Kind]*KindState{Values: {Limit: firstMembers}, Probe: {Limit: firstMembers}}},
 	}
 }
 
@@ -88,14 +69,14 @@ func (c *Cohort) Next(now time.Time, merge string, without ...Kind) (k Kind, mem
 	if merge == registry.MergeOff || merge == "" {
 		return Single, 1
 	}
-	turn := c.turn
-	c.turn++
+	turn := c.known.Turn
+	c.known.Turn++
 	k, trial := c.choose(merge, turn, c.usable(now, without))
 	c.tried[k] = turn
 	if k == Single {
 		return Single, 1
 	}
-	members = c.merged[k].limit
+	members = c.known.Merged[k].Limit
 	if trial {
 		members = min(members, trialMembers)
 	}
@@ -139,7 +120,7 @@ func (c *Cohort) choose(merge string, turn uint64, kinds []Kind) (k Kind, trial 
 // usable lists the kinds that may be used, in the order in which they are tried.
 func (c *Cohort) usable(now time.Time, without []Kind) (list []Kind) {
 	for _, k := range []Kind{Probe, Values} {
-		if !now.Before(c.merged[k].off) && (k != Probe || c.Probes) && !slices.Contains(without, k) {
+		if !now.Before(c.known.Merged[k].Off) && (k != Probe || c.Probes) && !slices.Contains(without, k) {
 			list = append(list, k)
 		}
 	}
@@ -148,8 +129,8 @@ func (c *Cohort) usable(now time.Time, without []Kind) (list []Kind) {
 
 // untried reports whether no request of a kind has ended yet, before a restart either.
 func (c *Cohort) untried(k Kind) bool {
-	m := c.merged[k]
-	return c.asks[k] == 0 && (m == nil || m.failures == 0)
+	m := c.known.Merged[k]
+	return c.asks[k] == 0 && (m == nil || m.Failures == 0)
 }
 
 // trialGap is after how many requests another kind than the cheapest is tried again. It
@@ -157,8 +138,8 @@ func (c *Cohort) untried(k Kind) bool {
 // failures of a kind that was never complete.
 func (c *Cohort) trialGap(k Kind, least float64) uint64 {
 	per := c.perMember(k)
-	if m := c.merged[k]; m != nil && math.IsInf(per, 1) {
-		return trialEvery * uint64(max(1, m.failures))
+	if m := c.known.Merged[k]; m != nil && math.IsInf(per, 1) {
+		return trialEvery * uint64(max(1, m.Failures))
 	}
 	return uint64(min(maxTrial, max(1, per/max(least, 1e-9))*trialEvery))
 }
@@ -168,38 +149,38 @@ func (c *Cohort) trialGap(k Kind, least float64) uint64 {
 // compared at the same size.
 func (c *Cohort) perMember(k Kind) float64 {
 	if k == Single {
-		if c.single.n == 0 {
+		if c.known.Single.N == 0 {
 			return math.Inf(1)
 		}
-		return c.single.value
+		return c.known.Single.Value
 	}
-	m := c.merged[k]
-	if m.costs.n == 0 {
+	m := c.known.Merged[k]
+	if m.Costs == 0 {
 		return math.Inf(1)
 	}
-	size := min(float64(m.limit), max(c.merged[Values].sizes.value, c.merged[Probe].sizes.value))
-	a, b, perRow := m.costs.coefficients()
-	return a/size + b + perRow*c.rows.value + (1-m.confirmed.value)*c.single.value
+	size := min(float64(m.Limit), max(c.known.Merged[Values].Sizes.Value, c.known.Merged[Probe].Sizes.Value))
+	a, b, perRow := m.coefficients()
+	return a/size + b + perRow*c.known.Rows.Value + (1-m.Confirmed.Value)*c.known.Single.Value
 }
 
 // MeanRows is the expected number of rows of a member that has no result yet.
-func (c *Cohort) MeanRows() int { return max(1, int(math.Ceil(c.rows.value))) }
+func (c *Cohort) MeanRows() int { return max(1, int(math.Ceil(c.known.Rows.Value))) }
 
 // Alone is the mean time of a request for one member, 0 if none has ended.
 func (c *Cohort) Alone() time.Duration {
-	return time.Duration(c.single.value * float64(time.Second))
+	return time.Duration(c.known.Single.Value * float64(time.Second))
 }
 
 // Costs returns the expected seconds of a request: a, b per member, c per row.
 func (c *Cohort) Costs(k Kind) (a, b, perRow float64) {
 	if k == Single {
-		return c.single.value, 0, 0
+		return c.known.Single.Value, 0, 0
 	}
-	if m := c.merged[k]; m.costs.n > 0 {
-		return m.costs.coefficients()
+	if m := c.known.Merged[k]; m.Costs > 0 {
+		return m.coefficients()
 	}
-	one := c.single.value
-	if c.single.n == 0 {
+	one := c.known.Single.Value
+	if c.known.Single.N == 0 {
 		one = unknownCost
 	}
 	return one, one / 2, 0
@@ -208,7 +189,7 @@ func (c *Cohort) Costs(k Kind) (a, b, perRow float64) {
 // Marginal is the time that a member with rows adds to a merged request of the kind that
 // was used last.
 func (c *Cohort) Marginal(rows int) time.Duration {
-	k := c.last
+	k := c.known.Kind
 	if k == Single {
 		k = Values
 	}
@@ -225,22 +206,22 @@ func (c *Cohort) Asked(k Kind, members, rows, confirmed int, took time.Duration)
 	c.count(k, members)
 	seconds := took.Seconds()
 	if k == Single {
-		c.single.add(seconds)
-		c.rows.add(float64(rows))
+		c.known.Single.add(seconds)
+		c.known.Rows.add(float64(rows))
 		return
 	}
-	m := c.merged[k]
-	m.costs.learn(members, rows, seconds)
-	m.sizes.add(float64(members))
-	m.confirmed.add(float64(confirmed) / float64(members))
+	m := c.known.Merged[k]
+	m.learn(members, rows, seconds)
+	m.Sizes.add(float64(members))
+	m.Confirmed.add(float64(confirmed) / float64(members))
 	if k != Probe {
-		c.rows.add(float64(rows) / float64(members))
+		c.known.Rows.add(float64(rows) / float64(members))
 	}
-	if members < m.limit {
+	if members < m.Limit {
 		return
 	}
-	if m.good++; m.failures == 0 || m.good >= goodToGrow || m.limit < 2 { // that was tried only once in a while
-		m.limit, m.good = min(MaxMembers, 2*max(m.limit, members)), 0
+	if m.Good++; m.Failures == 0 || m.Good >= goodToGrow || m.Limit < 2 { // that was tried only once in a while
+		m.Limit, m.Good = min(MaxMembers, 2*max(m.Limit, members)), 0
 	}
 }
 
@@ -254,27 +235,27 @@ func (c *Cohort) Voided(k Kind, members int) {
 // latter back.
 func (c *Cohort) Failed(k Kind, members int) (undo func()) {
 	c.Voided(k, members)
-	m := c.merged[k]
+	m := c.known.Merged[k]
 	if m == nil {
 		return func() {}
 	}
-	limit, good, failures := m.limit, m.good, m.failures
+	limit, good, failures := m.Limit, m.Good, m.Failures
 	c.Shrink(k, members)
-	m.failures = min(mostFailures, m.failures+1)
-	return func() { m.limit, m.good, m.failures = limit, good, failures }
+	m.Failures = min(mostFailures, m.Failures+1)
+	return func() { m.Limit, m.Good, m.Failures = limit, good, failures }
 }
 
 // Shrink makes later requests of a kind smaller than one for a number of members.
 func (c *Cohort) Shrink(k Kind, members int) {
-	if m := c.merged[k]; m != nil {
-		m.limit, m.good = max(1, min(m.limit, members/2)), 0
+	if m := c.known.Merged[k]; m != nil {
+		m.Limit, m.Good = max(1, min(m.Limit, members/2)), 0
 	}
 }
 
 func (c *Cohort) count(k Kind, members int) {
 	c.asks[k]++
 	c.members[k] += uint64(members)
-	c.last = k
+	c.known.Kind = k
 }
 
 // Shares divides the time of a request among its members by their rows.
@@ -298,14 +279,14 @@ func (c *Cohort) Shares(k Kind, rows []int, took time.Duration) []time.Duration 
 
 // Audits returns how many members of a complete merged request are to be audited.
 func (c *Cohort) Audits(now time.Time, members int) int {
-	c.answers += members
-	n := c.answers / auditEvery
-	if n == 0 && (c.audited.IsZero() || now.Sub(c.audited) >= auditWithin || now.Before(c.audited)) {
+	c.known.Answers += members
+	n := c.known.Answers / auditEvery
+	if n == 0 && (c.known.Audited.IsZero() || now.Sub(c.known.Audited) >= auditWithin || now.Before(c.known.Audited)) {
 		n = 1
 	}
 	if n > 0 {
-		c.answers %= auditEvery
-		c.audited = now
+		c.known.Answers %= auditEvery
+		c.known.Audited = now
 	}
 	return min(n, members)
 }
@@ -313,10 +294,10 @@ func (c *Cohort) Audits(now time.Time, members int) int {
 // Audited adds the result of an audit of an answer of a kind. A difference switches the
 // kind off for a day.
 func (c *Cohort) Audited(now time.Time, k Kind, same bool) {
-	c.audits++
-	if m := c.merged[k]; !same && m != nil {
-		c.different++
-		m.off = now.Add(offFor)
+	c.known.Audits++
+	if m := c.known.Merged[k]; !same && m != nil {
+		c.known.Different++
+		m.Off = now.Add(offFor)
 	}
 }
 
@@ -341,18 +322,18 @@ type Snapshot struct {
 
 // Snapshot describes the cohort at a time.
 func (c *Cohort) Snapshot(now time.Time) Snapshot {
-	s := Snapshot{Template: c.Template, Kind: c.last, Asks: map[Kind]uint64{}, Asked: map[Kind]uint64{}, Void: map[Kind]uint64{},
-		Audits: c.audits, Different: c.different}
+	s := Snapshot{Template: c.Template, Kind: c.known.Kind, Asks: map[Kind]uint64{}, Asked: map[Kind]uint64{}, Void: map[Kind]uint64{},
+		Audits: c.known.Audits, Different: c.known.Different}
 	for _, k := range Kinds() {
 		s.Asks[k], s.Asked[k], s.Void[k] = c.asks[k], c.members[k], c.void[k]
 	}
-	s.A, s.B, s.C = c.Costs(c.last)
-	for k, m := range c.merged {
-		if now.Before(m.off) {
+	s.A, s.B, s.C = c.Costs(c.known.Kind)
+	for k, m := range c.known.Merged {
+		if now.Before(m.Off) {
 			if s.OffUntil == nil {
 				s.OffUntil = map[Kind]time.Time{}
 			}
-			s.OffUntil[k] = m.off
+			s.OffUntil[k] = m.Off
 		}
 	}
 	return s

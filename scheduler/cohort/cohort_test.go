@@ -86,7 +86,7 @@ func TestFailureHalves(t *testing.T) {
 	size := func() int { _, n := c.Next(noon, registry.MergeValues); return n }
 	for n := size(); n > 1; n = size() {
 		c.Failed(Values, n)
-		if next := c.merged[Values].limit; next != n/2 {
+		if next := c.known.Merged[Values].Limit; next != n/2 {
 			t.Fatalf("%d members after a failure with %d", next, n)
 		}
 	}
@@ -94,7 +94,7 @@ func TestFailureHalves(t *testing.T) {
 		k, n := c.Next(noon, registry.MergeValues)
 		c.Asked(k, n, n, n, time.Millisecond)
 	}
-	if n := c.merged[Values].limit; n != MaxMembers {
+	if n := c.known.Merged[Values].Limit; n != MaxMembers {
 		t.Errorf("%d members after many good requests", n)
 	}
 }
@@ -112,7 +112,7 @@ func TestRefusalsBecomeRare(t *testing.T) {
 		}
 		c.Asked(k, n, n, n, time.Millisecond)
 	}
-	if n := c.merged[Values].limit; refused > 100 || n < 20 {
+	if n := c.known.Merged[Values].Limit; refused > 100 || n < 20 {
 		t.Errorf("%d of 10000 requests were refused, the limit is %d", refused, n)
 	}
 	for range 100 {

@@ -1,23 +1,10 @@
 package cohort
 
-// An average follows a quantity: the mean of the first values, and then an exponential
-// average of the last few dozen.
-type average struct {
-	value float64
-	n     int
-}
-
-func (a *average) add(x float64) {
-	a.n = min(a.n+1, 16)
-	a.value += (x - a.value) / float64(a.n)
-}
-
-// costs estimates seconds = a + b·members + c·rows by recursive least squares. The
-// regressors are scaled to similar sizes.
-type costs struct {
-	n      int
-	weight [3]float64
-	cov    [3][3]float64
+// add makes the mean that of the first values, and then an exponential average of the last
+// few dozen.
+func (m *Mean) add(x float64) {
+	m.N = min(m.N+1, 16)
+	m.Value += (x - m.Value) / float64(m.N)
 }
 
 const (
@@ -27,40 +14,42 @@ const (
 	uncertain  = 100 // initial variance of each weight
 )
 
-func (c *costs) learn(members, rows int, seconds float64) {
-	if c.n == 0 {
-		for i := range c.cov {
-			c.cov[i][i] = uncertain
+// learn estimates seconds = a + b·members + c·rows by recursive least squares. The
+// regressors are scaled to similar sizes.
+func (m *KindState) learn(members, rows int, seconds float64) {
+	if m.Costs == 0 {
+		for i := range m.Cov {
+			m.Cov[i][i] = uncertain
 		}
 	}
-	c.n++
+	m.Costs++
 	x := [3]float64{1, float64(members) / perMembers, float64(rows) / perRows}
 	var px [3]float64
 	scale, miss := forgetting, seconds
 	for i := range x {
 		for j := range x {
-			px[i] += c.cov[i][j] * x[j]
+			px[i] += m.Cov[i][j] * x[j]
 		}
 	}
 	for i := range x {
 		scale += x[i] * px[i]
-		miss -= x[i] * c.weight[i]
+		miss -= x[i] * m.Weight[i]
 	}
 	for i := range x {
-		c.weight[i] += px[i] / scale * miss
+		m.Weight[i] += px[i] / scale * miss
 	}
 	forget := 1.0
-	if c.cov[0][0]+c.cov[1][1]+c.cov[2][2] < uncertain { // else the variance could grow without bound
+	if m.Cov[0][0]+m.Cov[1][1]+m.Cov[2][2] < uncertain { // else the variance could grow without bound
 		forget = forgetting
 	}
 	for i := range x {
 		for j := range x {
-			c.cov[i][j] = (c.cov[i][j] - px[i]*px[j]/scale) / forget
+			m.Cov[i][j] = (m.Cov[i][j] - px[i]*px[j]/scale) / forget
 		}
 	}
 }
 
 // coefficients returns a, b and c, which are not negative.
-func (c *costs) coefficients() (a, b, perRow float64) {
-	return max(0, c.weight[0]), max(0, c.weight[1]/perMembers), max(0, c.weight[2]/perRows)
+func (m *KindState) coefficients() (a, b, perRow float64) {
+	return max(0, m.Weight[0]), max(0, m.Weight[1]/perMembers), max(0, m.Weight[2]/perRows)
 }
