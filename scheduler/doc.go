@@ -40,32 +40,13 @@
 // budget. The ledger knows what they may use before they use it. Policies count slots and
 // see at most one sample of a query in each.
 //
-// A hint of triples is looked up in an index of patterns, which BenchmarkMark of package plan
-// measures. BenchmarkHint of cmd/freshet measures the way from the hint to the message;
-// web/docs/sizing.md has its figures.
-//
 // # Merged requests
 //
-// If the endpoint's setting merge allows it, a query that starts brings others along
-// that differ from it in constants only: its cohort's eligible queries, those asked
-// longest ago first. One request asks for all of them, for their rows or only for
-// digests (a probe). Budget, limit and gap are those of the request as a whole, and its
-// time is divided among its members. The members' outcomes are committed in one
-// transaction. Package cohort learns what pays.
-//
-// A merged answer that is not complete says nothing about any member and nothing about
-// the endpoint's health. Such a void request is asked again in the slot, in halves and
-// then alone, and a member that spoils requests is found. A complete one only confirms results. A query whose result it
-// does not confirm is asked alone, in the same slot if the budget allows it, and a query
-// without a result is always asked alone. So no fault in how an endpoint answers merged
-// requests leads to a change that was never true, whatever it answers and from the first
-// request on. Changes are rare, so this costs little; asking alone only until an endpoint
-// has been right often enough would cost about as much, and would prove less.
-//
-// An audit compares an answer with that of the query alone: each that differs from the
-// result, except a probe's, and one in a hundred of the others. If it shows a difference
-// twice, with the same two answers, the template's queries are not asked in this way
-// (values or probe) for a day.
+// A query that starts brings others along that differ from it in constants only, and one
+// request asks for all of them. A complete answer only confirms results: a query that it
+// does not confirm, or that has none, is asked alone. So no fault in how an endpoint
+// answers merged requests leads to a change that was never true. Package cohort learns
+// what pays; web/docs/merging.md describes requests, void answers and audits.
 //
 // # Profiles
 //
@@ -109,17 +90,9 @@
 //
 // # Cost
 //
-// Under rr, sjf, ljf, cr, dj and ttl, the key of a query changes only when the query
-// is executed. The plan keeps the order, so the cost of a slot grows with what it
-// executes and what becomes due, apart from moving entries in one pass.
-//
-// The other policies rank all eligible queries when a slot begins, in O(n), and sort
-// only those that the budget may reach.
-//
-// Between slots, a question about a ranked query ranks all of them again if one has
-// entered or left the order since. A registration does not.
-//
-// BenchmarkRank, BenchmarkRankAll and BenchmarkForecastOfNew of package plan and
-// BenchmarkSlot of package hybrid measure these costs; the documentation has them under
-// sizing.
+// Under rr, sjf, ljf, cr, dj and ttl, the key of a query changes only when the query is
+// executed, so a slot costs what it executes and what becomes due. The other policies rank
+// all eligible queries when a slot begins. BenchmarkRank, BenchmarkRankAll,
+// BenchmarkForecastOfNew and BenchmarkMark of package plan and BenchmarkSlot of package
+// hybrid measure this; web/docs/sizing.md has figures.
 package scheduler

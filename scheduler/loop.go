@@ -38,9 +38,7 @@ const DefaultGrace = 10 * time.Second
 // A Loop runs the slots of one endpoint, one at a time. Its methods may be
 // called concurrently.
 //
-// Its pacer decides what happens when, and starts runners: one for each slot, and one for
-// executions between two slots. Trial runs and readers work beside it. They meet in what
-// they share, which the lock guards; they do not know each other.
+// The comment of the package says what its parts do.
 type Loop struct {
 	*loopData
 	pacer  *pacer

@@ -8,16 +8,12 @@ import (
 	"github.com/freshet/freshet/scheduler/plan"
 )
 
-// Between two slots, a loop executes queries that hints have marked at once. These
-// executions belong to the slot that ended last: with them, and with the positions that are
-// asked for meanwhile, it uses at most its budget.
-// They are also charged to the next slot, like trial runs. So a slot, what follows it
-// and the next slot together never exceed the bound, whatever hints come.
-//
-// None run while the endpoint is paused, in a blackout or restricted by its health,
-// while it owes a debt, and at endpoints without a grid. The marks then wait for the
-// next slot. Before the endpoint is asked, the ledger records how much may be used
-// (OffGrid.Lent), which counts as used if the process is killed.
+// Between two slots, a loop executes queries that hints have marked at once. They belong to
+// the slot that ended last, and are charged to the next one. So a slot, what follows it and
+// the next slot together never exceed the bound, whatever hints come. None run while the
+// endpoint owes a debt or may not be asked, or if it has no grid. Before the endpoint is
+// asked, the ledger records how much may be used (OffGrid.Lent), which counts as used if the
+// process is killed.
 
 // offGridShare is the part of a budget that the ledger lends at a time, so that not
 // every hint waits for a commit.

@@ -12,10 +12,9 @@ import (
 //
 // It counts as failing if the last fruitless executions, of at least fromSeveral
 // queries, were all incomplete, or if the last noneLive were and none of its queries
-// is live. So one bad query among good ones does not make an endpoint failing. An
-// endpoint whose only query is bad is failing early, although that query backs off:
-// its fifth attempt would come after 16 slots. Rejections and cuts do not count
-// towards the number of queries, because the query or the budget causes them.
+// is live: a query that fails backs off, so that the fifth attempt of an endpoint's only
+// query would come after 16 slots. Rejections and cuts do not count towards the number of
+// queries, because the query or the budget causes them.
 const (
 	fruitless   = 5
 	noneLive    = 3

@@ -10,12 +10,9 @@ import (
 
 // claims are the open intervals of profiles that ask for executions in a slot. The
 // endpoint's policy ranks them at the beginning of the slot, and again when a change
-// begins an interval in it. Claims go before ranked queries, in at most their share of
-// the budget while others wait.
-//
-// A claim has no effect on a query that is paused, backs off, waits for its
-// min_interval or has never completed: other tiers decide about those. It does bring
-// in a query that the second policy does not have due.
+// begins an interval in it. A claim has no effect on a query that is paused, backs off,
+// waits for its min_interval or has never completed. It does bring in a query that the
+// second policy does not have due.
 type claims struct {
 	*ranker
 	rounds  *rounds.Tracker

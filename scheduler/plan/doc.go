@@ -18,20 +18,12 @@
 // # Merged requests
 //
 // [Planner.Classify] puts queries that differ in constants only into a cohort. An
-// execution that begins brings others of its cohort along, its riders: eligible queries
-// of the same tier, those asked longest ago first. Finding them costs in proportion to
-// their number. For the budget the request is one execution. Riders may add at most half
-// of the time that is left to others, and the whole request is expected to take at most
-// half of its limit and a quarter of the timeout. It is given up a second after four
-// times what asking each member alone takes. Refresh requests, claimed queries,
-// queries that have failed or were cut, and those whose holders want it are asked alone,
-// and so are all outside the grid.
-//
-// [SlotBudget.Answered] divides the time of a complete request, and each member is
-// recorded for itself. [SlotBudget.Void] returns the members of any other request to
-// their places; the first of them is asked alone next. New queries are asked alone, too:
-// a merged answer only confirms results. Queries that it has not confirmed, and those that
-// are audited, are asked alone before hinted queries, in at most half of the budget.
+// execution that begins brings others of its cohort along, its riders. For the budget the
+// request is one execution. [SlotBudget.Answered] divides the time of a complete request,
+// and each member is recorded for itself. [SlotBudget.Void] returns the members of any
+// other request to their places; the first of them is asked alone next. Queries that an
+// answer has not confirmed, and those that are audited, are asked alone before hinted
+// queries, in at most half of the budget.
 //
 // # The budget
 //

@@ -13,21 +13,12 @@ const (
 	maxEarly  = 1024   // queries not yet due that a hint about all queries brings into a slot
 )
 
-// hints are the queries that may have changed. They run at once in what the last slot
-// has left of its budget (see BeginOffGrid). In the following slots they run before
-// the other ranked queries, in at most a quarter of the budget, until each has run. A
-// hint also brings a query into a slot in which its policy does not have it due yet,
-// unless the query is paused, backs off or waits for its min_interval.
-//
-// A hint changes the order of other queries but never takes their share, whatever it
-// says. Refresh requests and new queries come first. Three quarters of the rest follow
-// the policy's order, and if the first query of that order is passed over, it begins
-// the next slot. A policy may count a hint as evidence in its own order, as hybrid does
-// as far as hints have turned out to be true. Hints are not recorded: after a restart only the policy's order
-// applies.
-//
-// The index of constants is built when the first hint arrives and costs nothing
-// before.
+// hints are the queries that may have changed. They run at once in what the last slot has
+// left of its budget (see BeginOffGrid), and else before ranked queries until each has run,
+// also if their policy does not have them due yet. A query that is paused, backs off or
+// waits for its min_interval stays where it is. A hint changes the order of other queries
+// but never takes their share, whatever it says. Hints are not recorded: after a restart
+// only the policy's order applies.
 type hints struct {
 	marked map[*item]struct{}
 	all    bool

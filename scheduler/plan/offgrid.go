@@ -3,10 +3,9 @@ package plan
 import "time"
 
 // BeginOffGrid begins executions of queries that hints have marked, in the time between
-// two slots. They count as executions of the slot that ended last, so the policies see
-// no additional slots. budget bounds their time together, and until is the next grid
-// time or an earlier end: no execution lasts longer. The rule is strict. OffGridCost estimates what they
-// need, and EndOffGrid ends them.
+// two slots. They count as executions of the slot that ended last, so the policies see no
+// additional slots. budget bounds their time together, and until is the next grid time or
+// an earlier end: no execution lasts longer. The rule is strict.
 //
 // Queries whose last execution in that slot or since is incomplete are left to the next
 // slot, so a query that fails is not repeated outside the grid.

@@ -10,13 +10,8 @@ import (
 )
 
 // A Planner holds an endpoint's queries. Eligible queries are in order; the others
-// wait for the slot or the time that makes them eligible. It is pure: the caller
-// passes times and slot numbers. The cost of a slot grows with what it executes and
-// what becomes eligible, not with what is registered.
-//
-// It has layers: a ranker, which has queues, which have a catalog of all queries. Each
-// layer uses only those below it. Besides, it holds the hints, the claims of profiles,
-// the cohorts of merged requests, and who must begin a slot.
+// wait for the slot or the time that makes them eligible. It has layers: a ranker, which
+// has queues, which have a catalog of all queries. Each layer uses only those below it.
 type Planner struct {
 	ranker
 

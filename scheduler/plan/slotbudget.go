@@ -11,17 +11,8 @@ import (
 	"github.com/freshet/freshet/scheduler/rounds"
 )
 
-// A SlotBudget chooses the executions of one slot and applies the budget rule. With one
-// execution at a time, a query starts, in order, if its estimate fits what is left. The
-// first query always starts, alone if its estimate exceeds the budget. With several
-// executions at a time, the expected time of the running ones is subtracted first.
-//
-// A slot repays the debt of earlier slots first, which reduces its budget. While more
-// debt remains, the slot is strict, and a first query that does not fit waits. So
-// every debt is repaid, and then the first query runs. Under the rule debt, a slot
-// that leaves no debt of earlier slots has credit: budget and shares decide what
-// starts, and started executions may finish as long as together they exceed the budget
-// by at most the credit.
+// A SlotBudget chooses the executions of one slot and applies the budget rule, as the comment
+// of the package says.
 type SlotBudget struct {
 	account
 	p          *Planner

@@ -13,11 +13,8 @@
 // largest gains never captures less than half of what the best schedule captures.
 // If only immediate captures count (sliding window 0), no schedule captures more.
 //
-// A Pending maintains the sum of one page. It takes the probabilities one by one,
-// each in constant time, with windows in amortized constant time. The sum is never
-// recomputed and nothing is subtracted from it, so faded terms leave no rounding
-// errors. For change windows of Z changes a step takes O(Z), with a time window
-// O(Z²). Steady is the closed form of the sum for a page of constant probability.
+// A Pending maintains the sum of one page. Nothing is subtracted from it, so faded terms
+// leave no rounding errors. Steady is its closed form for a page of constant probability.
 //
 // Source: S. Pandey, K. Dhamdhere, C. Olston, "WIC: A general-purpose algorithm
 // for monitoring web information sources", sections 2.2, 2.3, 3.1 to 3.3.

@@ -8,20 +8,8 @@
 // has expired and its other EIs need no more probes. One probe captures every
 // active EI of its resource.
 //
-// A Pool holds the open CEIs and processes one chronon after the other:
-//
-//	a := interval.NewPool[int](interval.Ranking{Kind: interval.MRSF, Preemptive: true})
-//	err := a.Open(interval.CEI[int]{ID: 7, Rank: 2, EIs: eis})
-//	for _, lost := range a.Advance(t) { … }     // chronon t begins: starts and expiries
-//	for _, claim := range a.Order() { … }          // resources, the most urgent first
-//	for _, hit := range a.Probe(resource) { … } // hit.Left == 0: captured
-//
-// The order is that of the current chronon. A caller with a budget takes as many
-// claims as it can pay for and then reports the probes. Reading the order changes
-// nothing; it sorts the active EIs.
-//
-// R is any comparable type that identifies resources to the caller. CEIs are plain
-// data. Resume restores a pool after a restart or for another ranking.
+// A Pool holds the open CEIs and processes one chronon after the other. A caller with a
+// budget takes as many claims of its order as it can pay for and then reports the probes.
 //
 // Source: H. Roitman, A. Gal, L. Raschid, "Query scheduling in the presence of
 // complex user profiles", sections 2.1 (model) and 3.1 (policies).
