@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
-	"github.com/freshet/freshet/scheduler/cohort"
 	"github.com/freshet/freshet/scheduler/plan"
 	"github.com/freshet/freshet/scheduler/policy"
 )
@@ -30,7 +29,7 @@ type Explanation struct {
 	Why        string             `json:"why"`      // one sentence for readers
 	Code       string             `json:"code"`     // the reason as a word: a constant Code… here or in package plan, or a tier
 	LastRun    policy.Run         `json:"last_run"`
-	LastAsk    *LastAsk           `json:"last_ask,omitempty"` // nil if merging is off or it has not run since the start
+	LastAsk    *plan.LastAsk      `json:"last_ask,omitempty"` // nil if merging is off or it has not run since the start
 	PassedOver *PassedOver        `json:"passed_over,omitempty"`
 	NextDue    time.Time          `json:"next_due,omitzero"`
 }
@@ -119,7 +118,7 @@ func (l *loopData) explain(query string, c *plan.Place, now time.Time) Explanati
 	x.Eligible, x.Tier, x.Rank, x.Of, x.Inputs = c.Eligible, c.Tier, c.Rank, c.Of, readable(c.Inputs)
 	x.Estimate, x.LastRun, x.Code, x.Why = registry.Duration(c.Estimate), c.LastRun, c.Code, c.Why
 	if l.set.endpoint.Merge != registry.MergeOff {
-		x.LastAsk = lastAsk(c)
+		x.LastAsk = c.LastAsk
 	}
 	slots := l.calendar()
 	var between bool
@@ -212,23 +211,6 @@ func (l *loopData) dueAnnounced(due []time.Time, queries []string, since uint64,
 		}
 	}
 	return err
-}
-
-// A LastAsk describes the request that last answered a query, alone or with others.
-type LastAsk struct {
-	Kind         cohort.Kind `json:"kind"`
-	Members      int         `json:"members"`
-	Seconds      float64     `json:"seconds"`
-	ShareSeconds float64     `json:"share_seconds"` // this query's part of it
-	Rows         int         `json:"rows"`
-}
-
-func lastAsk(c *plan.Place) *LastAsk {
-	k := c.LastAsk
-	if k == nil {
-		return nil
-	}
-	return &LastAsk{Kind: k.Kind, Members: k.Members, Seconds: k.Elapsed.Seconds(), ShareSeconds: k.Share.Seconds(), Rows: k.Rows}
 }
 
 // readable rounds fractions to what people can read: to six digits, and to 0 where a value is too

@@ -451,7 +451,7 @@ func TestLastAskIsTheOneThatAnswered(t *testing.T) {
 	if k := asked(left); k != nil {
 		t.Errorf("a query that the merged answer left open: %+v", k)
 	}
-	if k := asked(members[0]); k == nil || k.Members != 10 || k.Share != shares[0] || k.Elapsed != a.Elapsed {
+	if k := asked(members[0]); k == nil || k.Members != 10 || k.ShareSeconds != shares[0].Seconds() || k.Seconds != a.Elapsed.Seconds() {
 		t.Errorf("a query that the merged answer confirmed: %+v", k)
 	}
 	y := s.Next(now)
@@ -460,7 +460,7 @@ func TestLastAskIsTheOneThatAnswered(t *testing.T) {
 	}
 	s.Finish(y, registry.Answer{Outcome: registry.Changed, Elapsed: 7 * time.Millisecond}, false)
 	record(y, registry.Changed, 7*time.Millisecond)
-	if k := asked(left); k == nil || k.Members != 1 || k.Share != 7*time.Millisecond {
+	if k := asked(left); k == nil || k.Members != 1 || k.ShareSeconds != 0.007 {
 		t.Errorf("a query that was asked alone: %+v", k)
 	}
 	p.End(now, "")
@@ -470,7 +470,7 @@ func TestLastAskIsTheOneThatAnswered(t *testing.T) {
 	}
 	s.Finish(y, registry.Answer{Outcome: registry.Failed, Elapsed: 9 * time.Second}, false)
 	record(y, registry.Failed, 9*time.Second)
-	if k := asked(left); k == nil || k.Share != 7*time.Millisecond {
+	if k := asked(left); k == nil || k.ShareSeconds != 0.007 {
 		t.Errorf("a query that failed since it was answered: %+v", k)
 	}
 }

@@ -19,13 +19,13 @@ type Membership struct {
 	Form      any      // what the caller needs to write requests; that of the first member is kept
 }
 
-// A LastAsk describes the request that last answered a query.
+// A LastAsk describes the request that last answered a query, alone or with others.
 type LastAsk struct {
-	Kind    cohort.Kind
-	Members int
-	Elapsed time.Duration
-	Share   time.Duration // of the query
-	Rows    int
+	Kind         cohort.Kind `json:"kind"`
+	Members      int         `json:"members"`
+	Seconds      float64     `json:"seconds"`
+	ShareSeconds float64     `json:"share_seconds"` // this query's part of it
+	Rows         int         `json:"rows"`
 }
 
 // A cohortOf holds the queries that can be asked together.
@@ -57,7 +57,7 @@ type cohortState struct {
 	spoils    bool     // merged requests with it are void
 	void      *VoidAsk // the last one, or nil
 	audited   uint32   // how often
-	lastAsk   *LastAsk // whose answer was recorded; its Share is not set
+	lastAsk   *LastAsk // whose answer was recorded; its ShareSeconds is not set
 	share     time.Duration
 }
 

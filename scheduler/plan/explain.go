@@ -55,7 +55,7 @@ func (p *Planner) Explain(query string, now time.Time) (x Place, ok bool) {
 	}
 	if m := c.member; m != nil && m.lastAsk != nil {
 		ask := *m.lastAsk
-		ask.Share = m.share
+		ask.ShareSeconds = m.share.Seconds()
 		x.LastAsk = &ask
 	}
 	x.Inputs["executions"] = float64(c.Stats.Executions)

@@ -64,7 +64,7 @@ func (s *SlotBudget) Answered(r *Execution, rows []int, confirmed int, took time
 		r.search.ended(s, r, true)
 	}
 	s.p.learnt(r.c.cohort, false)
-	last := &LastAsk{Kind: r.kind, Members: len(rows), Elapsed: took, Rows: sum}
+	last := &LastAsk{Kind: r.kind, Members: len(rows), Seconds: took.Seconds(), Rows: sum}
 	for _, x := range r.Members() {
 		x.ask = last
 		if x.c.member != nil {
@@ -158,7 +158,7 @@ func (r *Execution) onRecorded(outcome registry.Outcome, took time.Duration) {
 	m.doubted = false
 	if r.ask == nil {
 		r.c.cohort.Asked(cohort.Single, 1, r.c.Stats.Rows, 1, took)
-		r.ask = &LastAsk{Kind: cohort.Single, Members: 1, Elapsed: took, Rows: r.c.Stats.Rows}
+		r.ask = &LastAsk{Kind: cohort.Single, Members: 1, Seconds: took.Seconds(), Rows: r.c.Stats.Rows}
 	}
 	m.lastAsk, m.share = r.ask, took
 	m.cutOff = m.cutOff && outcome == registry.Unchanged && r.ask.Kind != cohort.Probe
