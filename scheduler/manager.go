@@ -246,27 +246,31 @@ func (m *Manager) loop(name string) (*Loop, error) {
 	return nil, fmt.Errorf("endpoint %s: %w", name, registry.ErrNotFound)
 }
 
-// Tick runs a slot of the endpoint now; see Loop.Tick.
-func (m *Manager) Tick(ctx context.Context, endpoint string) (Slot, error) {
+// with calls f with the loop of an endpoint.
+func with[T any](m *Manager, endpoint string, f func(*Loop) (T, error)) (T, error) {
 	l, err := m.loop(endpoint)
 	if err != nil {
-		return Slot{}, err
+		var none T
+		return none, err
 	}
-	return l.Tick(ctx)
+	return f(l)
+}
+
+// Tick runs a slot of the endpoint now; see Loop.Tick.
+func (m *Manager) Tick(ctx context.Context, endpoint string) (Slot, error) {
+	return with(m, endpoint, func(l *Loop) (Slot, error) { return l.Tick(ctx) })
 }
 
 // State reports the state of an endpoint's loop. The error wraps
 // registry.ErrNotFound while the loop is starting, because its queries, health and
 // debt are not known yet.
 func (m *Manager) State(endpoint string) (LoopState, error) {
-	l, err := m.loop(endpoint)
-	if err != nil {
-		return LoopState{}, err
-	}
-	if !isUp(l.loopData) {
-		return LoopState{}, fmt.Errorf("endpoint %s is starting: %w", endpoint, registry.ErrNotFound)
-	}
-	return l.State(), nil
+	return with(m, endpoint, func(l *Loop) (LoopState, error) {
+		if !isUp(l.loopData) {
+			return LoopState{}, fmt.Errorf("endpoint %s is starting: %w", endpoint, registry.ErrNotFound)
+		}
+		return l.State(), nil
+	})
 }
 
 // Answers is Loop.Answers for an endpoint's loop.
@@ -278,38 +282,22 @@ func (m *Manager) Answers(endpoint string) {
 
 // Trial executes a query once at its endpoint; see Loop.Trial.
 func (m *Manager) Trial(ctx context.Context, q *registry.Query) (Answer, error) {
-	l, err := m.loop(q.Endpoint)
-	if err != nil {
-		return Answer{}, err
-	}
-	return l.Trial(ctx, q)
+	return with(m, q.Endpoint, func(l *Loop) (Answer, error) { return l.Trial(ctx, q) })
 }
 
 // Explain explains a query's place in its endpoint's plan; see Loop.Explain.
 func (m *Manager) Explain(endpoint, query string) (Explanation, error) {
-	l, err := m.loop(endpoint)
-	if err != nil {
-		return Explanation{}, err
-	}
-	return l.Explain(query)
+	return with(m, endpoint, func(l *Loop) (Explanation, error) { return l.Explain(query) })
 }
 
 // Templates describes how the queries of an endpoint are asked; see Loop.Templates.
 func (m *Manager) Templates(endpoint string) ([]cohort.Snapshot, error) {
-	l, err := m.loop(endpoint)
-	if err != nil {
-		return nil, err
-	}
-	return l.Templates(), nil
+	return with(m, endpoint, func(l *Loop) ([]cohort.Snapshot, error) { return l.Templates(), nil })
 }
 
 // Asked returns the requests of an endpoint since the start.
 func (m *Manager) Asked(endpoint string) (Asked, error) {
-	l, err := m.loop(endpoint)
-	if err != nil {
-		return Asked{}, err
-	}
-	return l.Asked(), nil
+	return with(m, endpoint, func(l *Loop) (Asked, error) { return l.Asked(), nil })
 }
 
 // InForce returns the current settings of an endpoint, including defaults, and the
@@ -356,9 +344,5 @@ func (m *Manager) NextRound(p registry.Profile) time.Time {
 
 // Hint is Loop.Hint for an endpoint's loop.
 func (m *Manager) Hint(endpoint string, h registry.Hint) (plan.Hinted, error) {
-	l, err := m.loop(endpoint)
-	if err != nil {
-		return plan.Hinted{}, err
-	}
-	return l.Hint(h)
+	return with(m, endpoint, func(l *Loop) (plan.Hinted, error) { return l.Hint(h) })
 }
