@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/freshet/freshet/registry"
+import (
+	"slices"
+
+	"github.com/freshet/freshet/registry"
+)
 
 // A tally counts an endpoint's queries by state. Every change of a query updates it,
 // so reading costs nothing.
@@ -9,21 +13,7 @@ type tally struct {
 	results int    // queries that have a result
 }
 
-func stateIndex(s registry.State) int {
-	switch s { // a switch, because every execution calls this
-	case registry.New:
-		return 0
-	case registry.Live:
-		return 1
-	case registry.Stale:
-		return 2
-	case registry.Failing:
-		return 3
-	case registry.Paused:
-		return 4
-	}
-	return 5
-}
+func stateIndex(s registry.State) int { return slices.Index(registry.States(), s) }
 
 func (t *tally) of(s registry.State) int { return t.states[stateIndex(s)] }
 
