@@ -48,7 +48,12 @@ func New(p policy.Policy, budget time.Duration) *Planner {
 	x.oldest = numbered{by: func(c *item) *placed { return &c.checked }}
 	x.policy, x.name, x.slot = p, p.String(), 1
 	x.SetBudget(RuleStrict, budget)
-	x.rounds = rounds.New(profileQueries(x.all))
+	x.rounds = rounds.New(func(query string) *policy.Stats {
+		if c := x.all[query]; c != nil {
+			return &c.Stats
+		}
+		return nil
+	})
 	x.claims.ranker, x.claims.rounds = &x.ranker, x.rounds
 	return x
 }

@@ -125,7 +125,7 @@ func (t *Tracker) openRound(p *profile, e *event) *round {
 		switch when := p.Items[i].When; {
 		case kindOf(when) == periodic:
 			cycleOf(when).place(x, e.at, e.slot)
-			if last, ok := t.queries.Last(x.Query); ok && last.inside(x) {
+			if last, ok := lastOf(t.stats(x.Query)); ok && last.inside(x) {
 				last.capture(x)
 			}
 		case e.begins(i):

@@ -1,11 +1,11 @@
 package rounds
 
 import (
-	"iter"
 	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // An Execution is one complete execution of a query.
@@ -25,17 +25,14 @@ type Observation struct {
 	Checked time.Time   // time at which the answer was true
 }
 
-// Queries provides a Tracker with information about the endpoint's queries.
-type Queries interface {
-	// Last returns a query's last execution. ok is false if it was incomplete or
-	// there was none.
-	Last(query string) (e Execution, ok bool)
-	// Changed returns when the result last changed. ok is false if the query is
-	// not registered.
-	Changed(query string) (at time.Time, ok bool)
-	// History yields the slots of the remembered complete executions, oldest
-	// first, each with whether it found a change.
-	History(query string) iter.Seq2[uint64, bool]
+// lastOf is the last execution of a query with these statistics. ok is false if it was
+// incomplete or there was none.
+func lastOf(s *policy.Stats) (e Execution, ok bool) {
+	if s == nil || !s.LastRun.Outcome.Complete() {
+		return e, false
+	}
+	r := s.LastRun
+	return Execution{Start: r.At.Add(-r.Elapsed), End: r.At, Slot: r.Slot, Tier: r.Why}, true
 }
 
 func (x *Observation) changed() bool { return x.Delta != nil && !x.Delta.Baseline }

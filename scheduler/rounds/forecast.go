@@ -1,8 +1,9 @@
 package rounds
 
 import (
-	"iter"
 	"math"
+
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // The rate of a query's changes is estimated from its history. Changes are assumed
@@ -30,18 +31,17 @@ type forecast struct {
 	known        bool
 }
 
-// forecastOf computes a forecast from the slots of executions, oldest first, each
-// with whether it found a change.
-func forecastOf(history iter.Seq2[uint64, bool]) (f forecast) {
+// forecastOf computes a forecast from executions, oldest first.
+func forecastOf(history []policy.Sample) (f forecast) {
 	var changed []float64 // for each execution that found a change, slots since the one before
 	quiet, before := 0.0, uint64(0)
 	first := true
-	for slot, found := range history {
-		g := math.Max(1, float64(slot)-float64(before))
-		before = slot
+	for _, x := range history {
+		g := math.Max(1, float64(x.Slot)-float64(before))
+		before = x.Slot
 		switch {
-		case found:
-			f.last = slot
+		case x.Changed:
+			f.last = x.Slot
 			if !first {
 				changed = append(changed, g)
 			}

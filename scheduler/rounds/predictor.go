@@ -1,10 +1,10 @@
 package rounds
 
 import (
-	"iter"
 	"math"
 	"time"
 
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/update"
 )
 
@@ -40,7 +40,7 @@ func (p *predictor) next(from time.Time) time.Time {
 
 // slot returns the slot by which the probability of a change since slot from reaches
 // 1/2. ok is false if too little is known.
-func (p *predictor) slot(history iter.Seq2[uint64, bool], from uint64) (slot uint64, ok bool) {
+func (p *predictor) slot(history []policy.Sample, from uint64) (slot uint64, ok bool) {
 	if p.forecast == nil {
 		f := forecastOf(history)
 		p.forecast = &f

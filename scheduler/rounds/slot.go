@@ -67,18 +67,22 @@ func (t *Tracker) foreseen(p *profile, item int) bool {
 	if t.lead > 0 && m.knowsHours() {
 		return !m.next(from).After(t.now)
 	}
-	at, ok := m.slot(t.queries.History(query), p.expected[item].Slot)
+	at, ok := m.slot(t.stats(query).Samples, p.expected[item].Slot)
 	return ok && at <= t.slot
 }
 
 // countsFrom returns the time from which changes of an item's query are counted. ok
 // is false if the query is not registered.
 func (t *Tracker) countsFrom(p *profile, item int) (from time.Time, ok bool) {
-	from, ok = t.queries.Changed(p.Items[item].Query)
+	s := t.stats(p.Items[item].Query)
+	if s == nil {
+		return from, false
+	}
+	from = s.ChangedAt
 	if at := p.expected[item].At; at.After(from) {
 		from = at
 	}
-	return from, ok
+	return from, true
 }
 
 // Next returns the time at which a profile's next round opens, zero if slot numbers

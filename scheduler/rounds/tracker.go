@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 )
 
 // A Tracker tracks the profiles of an endpoint. It is not safe for concurrent use.
 type Tracker struct {
-	queries    Queries
+	stats      func(query string) *policy.Stats // nil if it is not registered
 	profiles   map[string]*profile
 	timed      []*profile                 // rounds or intervals may begin by time; ordered by id
 	waiting    map[string][]*profile      // by the query whose changes they wait for
@@ -26,15 +27,16 @@ type Tracker struct {
 	lead time.Duration // from one grid time to the next, 0 = no grid
 }
 
-// New returns a Tracker without profiles.
-func New(q Queries) *Tracker { return &Tracker{queries: q} }
+// New returns a Tracker without profiles. stats returns what is known of a query, nil if it
+// is not registered.
+func New(stats func(query string) *policy.Stats) *Tracker { return &Tracker{stats: stats} }
 
 // Idle reports whether no execution means anything to the profiles, if there are any.
 func (t *Tracker) Idle() bool { return len(t.waiting)+len(t.wanted)+len(t.predictors) == 0 }
 
 // Load replaces all profiles by recorded ones. slot is the next slot.
 func (t *Tracker) Load(list []ProfileState, models []Model, slot uint64) {
-	*t = Tracker{queries: t.queries, slot: t.slot, now: t.now, lead: t.lead,
+	*t = Tracker{stats: t.stats, slot: t.slot, now: t.now, lead: t.lead,
 		profiles: make(map[string]*profile, len(list)), busy: map[*profile]bool{}, charged: map[*profile]bool{},
 		waiting: map[string][]*profile{}, wanted: map[string]map[*round]bool{}, predictors: map[string]*predictor{}}
 	for _, m := range models {

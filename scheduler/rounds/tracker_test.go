@@ -2,13 +2,13 @@ package rounds_test
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/registry"
+	"github.com/freshet/freshet/scheduler/policy"
 	"github.com/freshet/freshet/scheduler/rounds"
 	"github.com/freshet/freshet/scheduler/rounds/interval"
 	"github.com/freshet/freshet/scheduler/update"
@@ -16,29 +16,10 @@ import (
 
 var noon = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// found maps a query to the slots of its executions, each with whether it found a
-// change. Other queries are not registered.
-type found map[string][]struct {
-	slot    uint64
-	changed bool
-}
+// found has the statistics of queries. Other queries are not registered.
+type found map[string]*policy.Stats
 
-func (found) Last(string) (rounds.Execution, bool) { return rounds.Execution{}, false }
-
-func (f found) Changed(query string) (time.Time, bool) {
-	_, ok := f[query]
-	return noon, ok
-}
-
-func (f found) History(query string) iter.Seq2[uint64, bool] {
-	return func(yield func(uint64, bool) bool) {
-		for _, x := range f[query] {
-			if !yield(x.slot, x.changed) {
-				return
-			}
-		}
-	}
-}
+func (f found) stats(query string) *policy.Stats { return f[query] }
 
 func slots(n uint64) registry.Span { return registry.Span{Slots: n} }
 
@@ -78,7 +59,7 @@ func states(list []registry.Round) (out []string) {
 // A change opens a round, its intervals claim their queries, and the executions
 // of all of them capture it.
 func TestRoundIsCaptured(t *testing.T) {
-	tracker := rounds.New(found{})
+	tracker := rounds.New(found{}.stats)
 	on := registry.When{Changed: "q_a"}
 	load(tracker, registry.Profile{ID: "p", Window: slots(2), Budget: registry.Duration(2 * time.Second),
 		Items: []registry.Item{{Query: "q_b", When: on}, {Query: "q_c", When: on}}})
@@ -116,7 +97,7 @@ func TestRoundIsCaptured(t *testing.T) {
 
 // A round expires with the reason recorded in the last slot that could capture it.
 func TestRoundExpires(t *testing.T) {
-	tracker := rounds.New(found{})
+	tracker := rounds.New(found{}.stats)
 	every := registry.When{Every: slots(4), Slack: slots(1)}
 	made := noon.Add(24 * time.Hour) // by a clock that was ahead
 	load(tracker, registry.Profile{ID: "p", CreatedAt: made, Items: []registry.Item{{Query: "q_a", When: every}}})
@@ -133,7 +114,7 @@ func TestRoundExpires(t *testing.T) {
 
 // A round without a slot ends when its time is over. NextExpiry returns that time.
 func TestExpireWithoutSlot(t *testing.T) {
-	tracker := rounds.New(found{})
+	tracker := rounds.New(found{}.stats)
 	on := registry.When{Changed: "q_a"}
 	load(tracker, registry.Profile{ID: "p", Window: registry.Span{Time: time.Hour}, Items: []registry.Item{{Query: "q_b", When: on}}})
 	if at := tracker.NextExpiry(); !at.IsZero() {
@@ -155,7 +136,7 @@ func TestExpireWithoutSlot(t *testing.T) {
 
 // Opening more rounds than a profile may have ends the oldest.
 func TestMostRounds(t *testing.T) {
-	tracker := rounds.New(found{})
+	tracker := rounds.New(found{}.stats)
 	load(tracker, registry.Profile{ID: "p", Window: slots(1000), Items: []registry.Item{{Query: "q_b", When: registry.When{Changed: "q_a"}}}})
 	for slot := range uint64(257) {
 		tracker.Observe(ran("q_a", slot+1, &diff.Delta{}))
@@ -174,14 +155,11 @@ func TestMostRounds(t *testing.T) {
 // Without a grid a change is expected by the number of slots between changes. For a
 // query that changes every 10 slots that is 6 slots after the last change.
 func TestExpectationBySlots(t *testing.T) {
-	f := found{"q_a": nil}
+	f := found{"q_a": {ChangedAt: noon}}
 	for slot := uint64(1); slot <= 60; slot++ {
-		f["q_a"] = append(f["q_a"], struct {
-			slot    uint64
-			changed bool
-		}{slot, slot%10 == 0})
+		f["q_a"].Samples = append(f["q_a"].Samples, policy.Sample{Slot: slot, Changed: slot%10 == 0})
 	}
-	tracker := rounds.New(f)
+	tracker := rounds.New(f.stats)
 	when := registry.When{Predicted: true}
 	load(tracker, registry.Profile{ID: "p", Window: slots(3), Items: []registry.Item{{Query: "q_a", When: when},
 		{Query: "q_gone", When: when}}})
@@ -208,7 +186,7 @@ func TestExpectationByHours(t *testing.T) {
 			week.Learn(at, at.Add(time.Hour), hour < 3)
 		}
 	}
-	tracker := rounds.New(found{"q_a": nil})
+	tracker := rounds.New(found{"q_a": {ChangedAt: noon}}.stats)
 	p := registry.Profile{ID: "p", Window: slots(3), Items: []registry.Item{{Query: "q_a", When: registry.When{Predicted: true}}}}
 	tracker.Load([]rounds.ProfileState{{Profile: p}}, []rounds.Model{{Query: "q_a", Week: week}}, 1)
 	if _, byPrediction := rounds.Next(&p, noon); !byPrediction || !tracker.NextPredicted("p", noon).IsZero() {
@@ -233,7 +211,7 @@ func TestExpectationByHours(t *testing.T) {
 func TestLoad(t *testing.T) {
 	p := registry.Profile{ID: "p", Window: slots(5), Items: []registry.Item{
 		{Query: "q_b", When: registry.When{Changed: "q_a"}}, {Query: "q_c", When: registry.When{Changed: "q_a"}}}}
-	first := rounds.New(found{})
+	first := rounds.New(found{}.stats)
 	load(first, p)
 	first.Observe(ran("q_a", 1, &diff.Delta{}))
 	first.Observe(ran("q_b", 2, nil))
@@ -241,7 +219,7 @@ func TestLoad(t *testing.T) {
 	for _, r := range first.Drain().Rounds {
 		s.Opened, s.Open = r.OpenedAt, append(s.Open, r)
 	}
-	second := rounds.New(found{})
+	second := rounds.New(found{}.stats)
 	second.Load([]rounds.ProfileState{s}, nil, 3)
 	begin(second, 3)
 	if got := queries(second.Claims(interval.Ranking{Kind: interval.SEDF})); !slices.Equal(got, []string{"q_c"}) {
