@@ -1,20 +1,11 @@
 package main
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"strings"
 	"sync"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/bench/literature"
-	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/scheduler"
 )
@@ -66,63 +57,4 @@ func withJSON(w *cli.Env, c *cobra.Command) *cobra.Command {
 		return cli.PrintJSON(w.Stdout, map[string]string{"file": file})
 	}
 	return c
-}
-
-// loadTrace reads a trace. A missing file is a usage error.
-func loadTrace(path string) (*trace.Trace, error) {
-	if path == "" {
-		return nil, cli.UsageErrorf("--trace is missing: which trace to read")
-	}
-	t, err := trace.Load(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.UsageErrorf("the trace %s does not exist", path)
-	}
-	return t, err
-}
-
-func saveTrace(path string, t *trace.Trace) error {
-	return writeFile(path, func(w io.Writer) error {
-		if strings.HasSuffix(path, ".json") {
-			return t.WriteJSON(w)
-		}
-		return t.Write(w)
-	})
-}
-
-// writeFile writes a file atomically.
-func writeFile(path string, write func(io.Writer) error) error {
-	_, err := cli.WriteFile(path, 0o644, func(w io.Writer) (int64, error) {
-		b := bufio.NewWriterSize(w, 1<<20)
-		return 0, errors.Join(write(b), b.Flush())
-	})
-	return err
-}
-
-// progress shows a bar on a terminal, and elsewhere a line each minute.
-func progress(w *cli.Env, steps int, what string) *progressbar.ProgressBar {
-	options := []progressbar.Option{progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
-		progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish()}
-	if w.Terminal {
-		options = append(options, progressbar.OptionSetWriter(w.Stderr), progressbar.OptionThrottle(100*time.Millisecond),
-			progressbar.OptionFullWidth())
-	} else {
-		lines := &barLines{to: w.Stderr, every: time.Minute, last: time.Now()}
-		options = append(options, progressbar.OptionSetWriter(lines), progressbar.OptionThrottle(time.Second), progressbar.OptionSetWidth(10))
-	}
-	return progressbar.NewOptions(steps, options...)
-}
-
-// barLines writes some of the states of a bar as lines.
-type barLines struct {
-	to    io.Writer
-	every time.Duration // at most one line in this time
-	last  time.Time     // when the last line was written
-}
-
-func (b *barLines) Write(p []byte) (int, error) {
-	if line := strings.TrimSpace(string(p)); line != "" && time.Since(b.last) >= b.every {
-		b.last = time.Now()
-		fmt.Fprintln(b.to, line)
-	}
-	return len(p), nil
 }
