@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/freshet/freshet/bench/figure"
 	"github.com/freshet/freshet/bench/trace"
 	"github.com/freshet/freshet/scheduler"
 	"github.com/freshet/freshet/scheduler/plan"
@@ -34,7 +35,7 @@ func TestGoldenSchedules(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if err := WriteRows(&got, []Row{row}); err != nil {
+					if err := figure.WriteLines(&got, []Row{row}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -60,7 +61,7 @@ func TestGoldenSchedules(t *testing.T) {
 func TestRowKeys(t *testing.T) {
 	row := simulate(t, readTrace(t, tiny), Setup{Policy: "ttl:max=8:half", Budget: 10 * time.Second, Rule: plan.RuleStrict, Schedule: true})
 	var b strings.Builder
-	if err := WriteRows(&b, []Row{row}); err != nil {
+	if err := figure.WriteLines(&b, []Row{row}); err != nil {
 		t.Fatal(err)
 	}
 	at := 0

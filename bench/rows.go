@@ -51,9 +51,6 @@ func (w *Simulator) RunAll(ctx context.Context, setups []Setup, done func(Row)) 
 	return rows, err
 }
 
-// WriteRows writes rows as JSON, one object a line.
-func WriteRows(w io.Writer, rows []Row) error { return figure.WriteLines(w, rows) }
-
 // WriteCSV writes rows with the columns of WriteTable, and all digits.
 func WriteCSV(w io.Writer, rows []Row) error {
 	lines := [][]string{{"policy", "budget_ms", "rule", "merge", "requests", "bound"}}

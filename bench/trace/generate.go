@@ -42,9 +42,6 @@ func Knuth2016() Target {
 	}
 }
 
-// Targets lists the statistics that Generate knows.
-func Targets() []Target { return []Target{Knuth2016()} }
-
 // Generate makes a trace with the statistics of a target. The same seed gives the
 // same trace.
 func Generate(ctx context.Context, l Target, seed uint64) (*Trace, error) {

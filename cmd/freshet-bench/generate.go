@@ -1,8 +1,6 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/bench/trace"
@@ -23,33 +21,29 @@ that ends in .json gives the exchange format, any other zstd of JSON lines. With
 --random each query changes as often, but in random revisions.`,
 		Example: "  freshet bench generate --like knuth2016 --seed 1 --out t.trace",
 		RunE: func(c *cobra.Command, _ []string) error {
-			var names []string
-			for _, l := range trace.Targets() {
-				names = append(names, l.Name)
-				if l.Name != like {
-					continue
-				}
-				if out == "" {
-					return cli.UsageErrorf("--out is missing: where to write the trace")
-				}
-				if drift && random {
-					return cli.UsageErrorf("--drift and --random exclude each other")
-				}
-				t, err := trace.Generate(c.Context(), l, seed)
-				if err == nil && drift {
-					err = t.Drift(seed)
-				} else if err == nil && random {
-					err = t.Randomize(seed)
-				}
-				if err != nil {
-					return err
-				}
-				if err := l.WriteCheck(w.Stderr, t); err != nil {
-					return err
-				}
-				return saveTrace(out, t)
+			l := trace.Knuth2016()
+			if like != l.Name {
+				return cli.UsageErrorf("--like: %q is not known; there is %s", like, l.Name)
 			}
-			return cli.UsageErrorf("--like: %q is not known; there is %s", like, strings.Join(names, ", "))
+			if out == "" {
+				return cli.UsageErrorf("--out is missing: where to write the trace")
+			}
+			if drift && random {
+				return cli.UsageErrorf("--drift and --random exclude each other")
+			}
+			t, err := trace.Generate(c.Context(), l, seed)
+			if err == nil && drift {
+				err = t.Drift(seed)
+			} else if err == nil && random {
+				err = t.Randomize(seed)
+			}
+			if err != nil {
+				return err
+			}
+			if err := l.WriteCheck(w.Stderr, t); err != nil {
+				return err
+			}
+			return saveTrace(out, t)
 		},
 	}
 	f := c.Flags()

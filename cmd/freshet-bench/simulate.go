@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet/freshet/bench"
+	"github.com/freshet/freshet/bench/figure"
 	"github.com/freshet/freshet/cmd/internal/cli"
 	"github.com/freshet/freshet/registry"
 	"github.com/freshet/freshet/scheduler"
@@ -81,7 +82,7 @@ The policies:
 			}
 			switch {
 			case asJSON:
-				return bench.WriteRows(w.Stdout, rows)
+				return figure.WriteLines(w.Stdout, rows)
 			case asCSV:
 				return bench.WriteCSV(w.Stdout, rows)
 			}
