@@ -58,7 +58,8 @@ func (v *profileViewer) profile(it registry.ListedProfile) (api.Profile, error) 
 			Message: s.Missing[0] + " is no longer registered: register it again, or delete the profile"})
 	}
 	w.Followers, w.NextDue = v.Following(p.ID), moment(v.NextRound(p))
-	return w, v.policies(&w)
+	err := v.policies(&w)
+	return w, err
 }
 
 // policies warns about endpoints whose policy ignores the deadlines of profiles.

@@ -58,7 +58,7 @@ func (w *world) outbox(c *Config) {
 		}
 	})
 	c.Subscriptions = managed{w.subs, w.engine}
-	c.Webhooks = &webhook.Manager{Engine: w.engine, Guard: guard, Target: target, Most: 4, Resolve: c.Registry.Resolve}
+	c.Webhooks = &webhook.Manager{Engine: w.engine, Guard: guard, Target: target, MostEach: 4, Resolve: c.Registry.Resolve}
 	c.Receivers = &people.Manager{Engine: w.engine, Guard: guard, Target: told, Resolve: c.Registry.Resolve}
 	c.DeadLetters = w.engine
 	c.Quiet = people.Due
@@ -222,7 +222,7 @@ func TestWebhooks(t *testing.T) {
 	for range 3 {
 		w.post("/v1/webhooks", `{"url":"`+url+`"}`).status(201)
 	}
-	w.post("/v1/webhooks", `{"url":"`+url+`"}`).problem(429, "limit")
+	w.post("/v1/webhooks", `{"url":"`+url+`"}`).problem(403, "quota")
 	first := w.get("/v1/subscriptions?limit=3&way=webhook").status(200)
 	if next := first.string("next"); len(first.json()["subscriptions"].([]any)) != 3 || !strings.Contains(first.Header.Get("Link"), next) {
 		t.Errorf("first page: %s", first.body)

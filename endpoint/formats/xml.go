@@ -1,5 +1,7 @@
 package formats
 
+// This file has what the readers of SPARQL Results XML and RDF/XML share.
+
 import (
 	"bytes"
 	"encoding/xml"
