@@ -87,7 +87,8 @@ LONG       := ^Test(Long|Truth)
 GOROUTINES := ^[[:space:]]*go [a-zA-Z]|[.]Go\(|AfterFunc\(|httptest[.]New[STU]|[.]Parallel\(|bubble[.]Test
 dirs        = $(sort $(filter-out ./web/browsertest/,$(addprefix ./,$(dir $(shell $(1) | grep '/')))))
 TRIAL      := ./cmd/freshet/trial/
-RACED       = $(filter-out $(TRIAL),$(filter $(call dirs,git grep -lE '$(GOROUTINES)' -- '*.go'),$(TESTED)))
+SLOWEST    := ./store/ ./web/ui/ ./cmd/freshet/ ./store/journal/nats/ ./scheduler/
+RACED       = $(SLOWEST) $(filter-out $(TRIAL) $(SLOWEST),$(filter $(call dirs,git grep -lE '$(GOROUTINES)' -- '*.go'),$(TESTED)))
 TESTED      = $(call dirs,git ls-files '*_test.go')
 LONG_IN     = $(filter $(RACED),$(call dirs,git grep -lE 'func Test(Long|Truth)' -- '*_test.go'))
 # The target "check" vets the tests.
@@ -96,7 +97,8 @@ UITEST     := go test -C web/browsertest -vet=off -count 1 -timeout 30m -json .
 REPORT     := go run .ci/report.go
 
 # The runs are side by side, because many tests wait for processes; the trials wait longest,
-# come first and are four at a time. The browser has the machine for itself: pages must not move while they load.
+# come first and are four at a time, and the slowest packages come first with the race detector, too.
+# The browser has the machine for itself: pages must not move while they load.
 unit: ## run the Go tests, with the race detector where goroutines are
 	@mkdir -p test-output
 	export FRESHET_TEST_PROGRAMS=$$(mktemp -d) && trap 'rm -rf "$$FRESHET_TEST_PROGRAMS"' EXIT; \
