@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -118,7 +119,8 @@ const announceEvery = 5 * time.Second
 // until the returned function is called. embedded is nil as long as there is no server here. last is why the last attempt was in vain.
 func (m *member) announce(embedded *atomic.Pointer[nats.Server], last *atomic.Pointer[error]) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
+	var reports sync.WaitGroup
+	reports.Go(func() {
 		t := time.NewTicker(announceEvery)
 		defer t.Stop()
 		for began := time.Now(); ; {
@@ -136,8 +138,11 @@ func (m *member) announce(embedded *atomic.Pointer[nats.Server], last *atomic.Po
 					"remedy", m.remedy())
 			}
 		}
-	}()
-	return cancel
+	})
+	return func() {
+		cancel()
+		reports.Wait()
+	}
 }
 
 // remedy says what to look at while this node waits for its journal.
