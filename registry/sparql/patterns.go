@@ -234,6 +234,9 @@ func (r *patternReader) rows(e Element) bindings {
 	open := map[string]bool{}
 	for i := e.Names.To + 1; i < e.To-1; i++ {
 		t := r.tokens[i]
+		if t.is("<<") || t.is("<<(") { // a triple is one value of several tokens
+			return nil
+		}
 		if t.Kind == Punct {
 			continue
 		}

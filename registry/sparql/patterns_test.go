@@ -73,6 +73,8 @@ func TestPatterns(t *testing.T) {
 		`SELECT * { VALUES ?s { x:a } { ?s x:p ?o OPTIONAL { ?s x:q ?z } } }`:                          `x:a x:p _ . x:a x:q _`,
 		`SELECT * { VALUES ?s { x:a } { SELECT * { ?s x:p ?o } LIMIT 1 } FILTER EXISTS { ?s x:r 1 } }`: `_ x:p _ . x:a x:r _`,
 		`SELECT * { ?s x:p ?o } VALUES ?s { x:a }`:                                                     `_ x:p _`,
+		`SELECT * { VALUES ?o { <<( x:a x:b x:c )>> } ?s x:p ?o }`:                                     `_ x:p _`,
+		`SELECT * { VALUES (?q ?r ?s) { (<< x:a x:b x:c >> x:d x:e) } ?s x:p ?o }`:                     `_ x:p _`,
 		`SELECT ?sLabel ?tDescription { VALUES ?s { x:a } ?s x:p ?t SERVICE wikibase:label { bd:serviceParam wikibase:language "en" } }`://
 		`x:a x:p _ . x:a label _ . _ description _`,
 	} {
