@@ -181,7 +181,8 @@ func (x *analyser) clauses(q *Select) (c clauses, err error) {
 					c.orderKeys = append(c.orderKeys, v)
 				} else if w := t.keyword(); w != "BY" && w != "ASC" && w != "DESC" && !t.is(",") {
 					c.plainOrder = false
-					operator = operator || w == "IN" || t.Kind == Punct && !t.is("(") && !t.is("{")
+					operator = operator || w == "IN" || t.Kind == Word && !standard[w] || t.Kind == Number ||
+						t.Kind == Punct && !t.is("(") && !t.is("{")
 				}
 			}
 			if operator { // the variables beside it are no conditions

@@ -45,6 +45,8 @@ func TestUnprovable(t *testing.T) {
 		`SELECT (MAX(?o) AS ?m) { ?s x:p ?o } GROUP BY ?s EXISTS { ?o x:q 1 } ORDER BY ?s LIMIT 3`: "ORDER BY leaves equal",
 		`SELECT ?s COUNT(?o) { ?s x:p ?o } ORDER BY ?s LIMIT 3`:                                    "ORDER BY leaves equal",
 		`CONSTRUCT { ?s x:r ?o } { ?s x:p ?o } ORDER BY ?o LIMIT 3`:                                "ORDER BY leaves equal",
+		`SELECT ?s { ?s x:p ?o } ORDER BY ?s -1 LIMIT 3`:                                           "ORDER BY leaves equal",
+		`SELECT ?s { ?s x:p ?o } ORDER BY ?s LIKE "a" LIMIT 3`:                                     "ORDER BY leaves equal",
 		`SELECT * { ?s x:p ?o FILTER EXISTS { { SELECT ?o { ?o x:q ?z } ORDER BY ?z LIMIT 1 } } }`: "ORDER BY leaves equal",
 		`SELECT * { <nodeID://b10001> x:p ?o }`:                                                    "blank node",
 		`SELECT * { ?s x:p <_:b7> }`:                                                               "blank node",
