@@ -176,7 +176,9 @@ func (x *analyser) tied(q *Select, sequence bool) bool {
 	decide := func(names []string) bool {
 		return len(names) > 0 && !slices.ContainsFunc(names, func(v string) bool { return !keys[v] })
 	}
-	return (c.open || !decide(c.keys)) && !decide(x.shown(q, &c))
+	// DISTINCT leaves one of the groups that look the same, which may be any of them.
+	alike := c.distinct && slices.ContainsFunc(c.keys, func(v string) bool { return !slices.Contains(c.vars, v) })
+	return (c.open || alike || !decide(c.keys)) && !decide(x.shown(q, &c))
 }
 
 // tiedInside is tied for the sub-selects of the query, whose sequences of rows do not matter.
