@@ -74,8 +74,11 @@ func Unprovable(text string, ordered bool) string {
 		return "it calls " + a.NonDeterministic[0]
 	}
 	for _, w := range a.Warnings {
-		if w.Code == LimitWithoutOrder {
+		switch w.Code {
+		case LimitWithoutOrder:
 			return "which rows LIMIT or OFFSET keeps without ORDER BY is up to the endpoint"
+		case Ungrouped:
+			return "it selects a variable that is neither in GROUP BY nor in an aggregate, whose value is up to the endpoint"
 		}
 	}
 	t := Parse(text)

@@ -48,6 +48,8 @@ func TestUnprovable(t *testing.T) {
 		`SELECT ?s { ?s x:p ?o } ORDER BY ?s -1 LIMIT 3`:                                           "ORDER BY leaves equal",
 		`SELECT ?s { ?s x:p ?o } ORDER BY ?s LIKE "a" LIMIT 3`:                                     "ORDER BY leaves equal",
 		`SELECT DISTINCT (MAX(?o) AS ?m) { ?s x:p ?o } GROUP BY ?s ORDER BY ?s LIMIT 3`:            "ORDER BY leaves equal",
+		`SELECT ?s { ?s x:p ?o } GROUP BY ?o`:                                                      "neither",
+		`SELECT ?o { { SELECT * { ?s x:p ?o } GROUP BY ?o } }`:                                     "neither",
 		`SELECT * { ?s x:p ?o FILTER EXISTS { { SELECT ?o { ?o x:q ?z } ORDER BY ?z LIMIT 1 } } }`: "ORDER BY leaves equal",
 		`SELECT * { <nodeID://b10001> x:p ?o }`:                                                    "blank node",
 		`SELECT * { ?s x:p <_:b7> }`:                                                               "blank node",
