@@ -45,7 +45,8 @@ func (o *feedOptions) checkQueries(ctx context.Context, seed uint64, documents m
 		}
 		q := checkedQuery{Query: filepath.Base(file)}
 		patterns, _ := sparql.Patterns(wikidata.Declare(string(text)))
-		why := sparql.Unprovable(wikidata.Declare(string(text)), true)
+		a, err := sparql.Analyse(wikidata.Declare(string(text)))
+		why := sparql.Unprovable(wikidata.Declare(string(text)), err == nil && a.Ordered)
 		q.Unprovable, q.Patterns = why, len(patterns)
 		for i := range events {
 			switch {

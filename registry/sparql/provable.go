@@ -81,6 +81,10 @@ func Unprovable(text string, ordered bool) string {
 			return "it selects a variable that is neither in GROUP BY nor in an aggregate, whose value is up to the endpoint"
 		}
 	}
+	if ordered && !a.Ordered {
+		return "the order of rows without ORDER BY is up to the endpoint: register the query with ordered: false, or order by each " +
+			"variable that is selected"
+	}
 	t := Parse(text)
 	if x := t.analyser(text); x.tied(t.Query, ordered) || x.tiedInside() {
 		return "the order of rows that ORDER BY leaves equal is up to the endpoint: order by each variable that is selected, too"
