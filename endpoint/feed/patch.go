@@ -367,7 +367,7 @@ func (r *patchReader) terms(l diff.Line) (p sparql.Pattern, err error) {
 		if n == len(to) || t.Kind != diff.IRI && n == 1 || t.Kind == diff.Literal && n != 2 {
 			return p, errors.New("no triple and no quad")
 		}
-		if *to[n] = field(t); strings.HasPrefix(t.Value, "_:") {
+		if *to[n] = field(t); t.Kind == diff.IRI && strings.HasPrefix(t.Value, "_:") {
 			*to[n] = "_"
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/freshet/freshet/endpoint/feed"
 	. "github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/registry/sparql"
@@ -94,6 +96,20 @@ func TestPatchLog(t *testing.T) {
 	log = append(log, aPatch(99, ""))
 	if b, err = caughtUp(t, d, b.Cursor); err != nil || len(b.Events) != 1 || !strings.Contains(b.Gap, "<uuid:98>, and not <uuid:12>") {
 		t.Errorf("a broken chain: %+v, %v", b, err)
+	}
+}
+
+// A term is what the publisher means by it, however it is written.
+func TestTermsOfPatches(t *testing.T) {
+	log := []string{aPatch(1, "A <http://s> <http://p> \"_:o\" .\nD <http://s> <http://p> <_:o> .\n")}
+	b, err := caughtUp(t, Definition{Kind: RDFPatch, URL: patches(t, &log).URL, Since: begin}, "")
+	if err != nil || len(b.Events) != 1 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	want := [2][]sparql.Pattern{{{Subject: "<http://s>", Predicate: "<http://p>", Object: `"_:o`}},
+		{{Subject: "<http://s>", Predicate: "<http://p>", Object: "_"}}}
+	if d := cmp.Diff(want, [2][]sparql.Pattern{b.Events[0].Added, b.Events[0].Removed}); d != "" {
+		t.Error(d)
 	}
 }
 
