@@ -146,11 +146,19 @@ func Line(x sparql.Pattern) string {
 // NextTerm reads one term of an RDF patch, which may be a prefixed name.
 func NextTerm(l *diff.Line, prefixes map[string]string) (diff.Term, error) {
 	s := string(*l)
-	word, _, _ := strings.Cut(s, " ")
-	prefix, local, _ := strings.Cut(word, ":")
-	if base, known := prefixes[prefix]; known && s[0] != '<' && s[0] != '"' {
-		*l = diff.Line(s[len(word):])
-		return diff.Term{Kind: diff.IRI, Value: base + local}, nil
+	word := s
+	if end := strings.IndexAny(s, " \t<\""); end >= 0 {
+		word = s[:end]
 	}
-	return l.Term()
+	prefix, local, is := strings.Cut(word, ":")
+	base, known := prefixes[prefix]
+	if !known || !is {
+		return l.Term()
+	}
+	*l = diff.Line(s[len(word):])
+	base, ok := diff.UnescapeNT(base, false)
+	if !ok {
+		return diff.Term{}, fmt.Errorf("the prefix %.40s: has a bad escape", prefix)
+	}
+	return diff.Term{Kind: diff.IRI, Value: base + strings.ReplaceAll(local, `\`, "")}, nil
 }

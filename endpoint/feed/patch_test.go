@@ -101,12 +101,16 @@ func TestPatchLog(t *testing.T) {
 
 // A term is what the publisher means by it, however it is written.
 func TestTermsOfPatches(t *testing.T) {
-	log := []string{aPatch(1, "A <http://s> <http://p> \"_:o\" .\nD <http://s> <http://p> <_:o> .\n")}
+	log := []string{aPatch(1, "PA x: <http://x/\\u00e9/> .\n"+
+		"A <http://s> <http://p> \"_:o\" .\nD <http://s> <http://p> <_:o> .\n"+
+		"A x:s\t<http://p>\t<http://o>\t<http://g> .\nA x:a\\,b%2C x:p\"o\" .\n")}
 	b, err := caughtUp(t, Definition{Kind: RDFPatch, URL: patches(t, &log).URL, Since: begin}, "")
 	if err != nil || len(b.Events) != 1 {
 		t.Fatalf("%+v, %v", b, err)
 	}
-	want := [2][]sparql.Pattern{{{Subject: "<http://s>", Predicate: "<http://p>", Object: `"_:o`}},
+	want := [2][]sparql.Pattern{{{Subject: "<http://s>", Predicate: "<http://p>", Object: `"_:o`},
+		{Subject: "<http://x/é/s>", Predicate: "<http://p>", Object: "<http://o>", Graph: "<http://g>"},
+		{Subject: "<http://x/é/a,b%2C>", Predicate: "<http://x/é/p>", Object: `"o`}},
 		{{Subject: "<http://s>", Predicate: "<http://p>", Object: "_"}}}
 	if d := cmp.Diff(want, [2][]sparql.Pattern{b.Events[0].Added, b.Events[0].Removed}); d != "" {
 		t.Error(d)
