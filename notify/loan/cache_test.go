@@ -4,8 +4,9 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 func size(b []byte) int { return len(b) }
@@ -109,7 +110,7 @@ func TestCachePut(t *testing.T) {
 
 // What nothing asks for is forgotten after a while, and the timer ends with it.
 func TestCacheForgets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := Cache[int, []byte]{Capacity: 1 << 20, Keep: time.Minute}
 		made := 0
 		ask := func() {

@@ -2,13 +2,14 @@ package loan
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/freshet/freshet/scheduler/schedulertest/bubble"
 )
 
 // A write that lasts drops the value, and no other does.
 func TestDuring(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var l Loan[int]
 		l.Put(new(7))
 		l.During(func() { time.Sleep(Lag / 2) })
