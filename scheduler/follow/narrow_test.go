@@ -155,15 +155,7 @@ func turtle(list []sparql.Pattern) string {
 // An event that does not reach a query whose result is taken into account leaves the result as it is. The result
 // that is taken into account may be an old one, as long as no event may have added rows that it lacks.
 func TestResultsNarrow(t *testing.T) {
-	path, err := local.FindEngine("")
-	if err != nil {
-		t.Skip("SKIP-PART: no engine")
-	}
-	e, err := local.Open(t.Context(), local.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
+	e := openEngine(t)
 	spared, spareable := map[string]int{}, 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := &town{engine: e}
