@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/freshet/freshet/diff"
@@ -245,10 +244,24 @@ func changeBody(d *diff.Delta) []byte {
 		before = d.Vars
 	}
 	if d.Ordered && !d.Baseline { // a mere reorder is no change
-		plus, minus = diff.Cancel(slices.SortedFunc(slices.Values(plus), bytes.Compare), slices.SortedFunc(slices.Values(minus), bytes.Compare))
+		plus, minus = without(plus, minus), without(minus, plus)
 	}
 	if !d.Baseline && len(plus)+len(minus) == 0 {
 		return nil
 	}
 	return notificationBody(results(d.Form, d.Vars, plus), results(d.Form, before, minus))
+}
+
+// without returns the rows of a bag that another bag lacks, in their order.
+func without(rows, other diff.Rows) (rest diff.Rows) {
+	count := make(map[string]int, len(other))
+	for _, r := range other {
+		count[string(r)]++
+	}
+	for _, r := range rows {
+		if count[string(r)]--; count[string(r)] < 0 {
+			rest = append(rest, r)
+		}
+	}
+	return rest
 }

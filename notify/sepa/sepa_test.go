@@ -333,8 +333,8 @@ func TestForms(t *testing.T) {
 	p.subscribe("ordered", "o")
 	p.spuid()
 	r.record(ordered, table(true, "c", "b", "a")) // no notification
-	r.record(ordered, table(true, "d", "b", "a"))
-	if m := p.read(); !strings.Contains(m, `"sequence":1,"addedResults":`+bindings("d")+`,"removedResults":`+bindings("c")) {
+	r.record(ordered, table(true, "e", "d", "b", "a"))
+	if m := p.read(); !strings.Contains(m, `"sequence":1,"addedResults":`+bindings("e", "d")+`,"removedResults":`+bindings("c")) {
 		t.Errorf("after a reorder: %s", m)
 	}
 
