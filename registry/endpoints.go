@@ -23,6 +23,7 @@ type EndpointRegistry struct {
 
 	mu          sync.Mutex
 	fileSources map[string]map[string]string // what sets each setting in the configuration, by endpoint and setting
+	unstored    []string                     // endpoints of the configuration that could not be stored
 }
 
 // Endpoints lists all endpoints by name.
@@ -155,7 +156,8 @@ func (r *EndpointRegistry) ApplyFile(endpoints []Endpoint, from func(endpoint, s
 	}
 	r.setFileSources(endpoints, from)
 	var failed []error
-	for _, e := range endpoints { // one that cannot be stored now keeps no other one back
+	var unstored []string
+	for i, e := range endpoints { // one that cannot be stored now keeps no other one back
 		e = e.WithDefaults()
 		_, err := r.editOrCreate(e.Name, func(c *Configured, found bool) error {
 			if !found || c.File.URL == "" {
@@ -166,12 +168,18 @@ func (r *EndpointRegistry) ApplyFile(endpoints []Endpoint, from func(endpoint, s
 			return CheckEndpoint(c.Endpoint, r.check)
 		})
 		if err != nil {
-			failed = append(failed, fmt.Errorf("endpoint %s: %w", e.Name, err))
+			failed, unstored = append(failed, fmt.Errorf("endpoint %s: %w", e.Name, err)), append(unstored, e.Name)
 		}
 		if errors.Is(err, ErrReadOnly) { // nor could any other
+			for _, other := range endpoints[i+1:] {
+				unstored = append(unstored, other.Name)
+			}
 			break
 		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unstored = unstored
 	return errors.Join(failed...)
 }
 
@@ -251,6 +259,13 @@ func (r *EndpointRegistry) Find(name string) (Endpoint, error) {
 	names := make([]string, len(all))
 	for i, e := range all {
 		names[i] = e.Name
+	}
+	r.mu.Lock()
+	unstored := slices.Clone(r.unstored)
+	r.mu.Unlock()
+	if slices.Contains(unstored, name) || len(names) == 0 && len(unstored) > 0 {
+		return Endpoint{}, &Problem{Kind: KindUnavailable, Detail: "what the configuration file says of endpoints cannot be stored yet: " +
+			"the log says why, such as a disk that is full"}
 	}
 	if len(names) == 0 {
 		return Endpoint{}, WrongField(KindUnknownEndpoint, "/endpoint", "no endpoint is configured yet: add one first")

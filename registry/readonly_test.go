@@ -21,6 +21,45 @@ func (s fullStore) EditQueries(n registry.Names, edit func(*registry.Query, []*r
 	return s.QueryStore.EditQueries(n, edit)
 }
 
+// A fullEndpoints stores no endpoint.
+type fullEndpoints struct{ registry.EndpointStore }
+
+func (fullEndpoints) EditEndpoint(string, func(*registry.Configured, bool) error) (registry.Endpoint, error) {
+	return registry.Endpoint{}, registry.ErrReadOnly
+}
+
+// An endpoint of the file that could not be stored is not said to be unknown.
+func TestEndpointThatCannotBeStored(t *testing.T) {
+	r := newRig(t, registry.Limits{})
+	file := []registry.Endpoint{{Name: "later", URL: "http://later.example/sparql"}}
+	r.conf.Endpoints = fullEndpoints{r.store.Endpoints}
+	r.reopen(t)
+	if err := r.ApplyFile(file, nil); !errors.Is(err, registry.ErrReadOnly) {
+		t.Fatal(err)
+	}
+	var p *registry.Problem
+	if _, err := r.Find("later"); !errors.As(err, &p) || p.Kind != registry.KindUnavailable {
+		t.Errorf("before it is stored: %v", err)
+	}
+	if _, err := r.Find("other"); !errors.As(err, &p) || p.Kind != registry.KindUnknownEndpoint {
+		t.Errorf("another one: %v", err)
+	}
+	r.conf.Endpoints = r.store.Endpoints
+	r.reopen(t)
+	if err := r.ApplyFile(file, nil); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := r.Find("later"); err != nil || e.Name != "later" {
+		t.Errorf("once it is stored: %v", err)
+	}
+	if err := r.DeleteEndpoint("later", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Find("later"); !errors.As(err, &p) || p.Kind != registry.KindUnknownEndpoint {
+		t.Errorf("once it is deleted: %v", err)
+	}
+}
+
 // A cutStore does not know whether there are further queries, as a node without a majority, and
 // waits before it says so.
 type cutStore struct {
