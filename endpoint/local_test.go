@@ -2,13 +2,12 @@ package endpoint
 
 import (
 	"net/http/httptest"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/endpoint/local"
+	"github.com/freshet/freshet/endpoint/local/localtest"
 	"github.com/freshet/freshet/registry"
 )
 
@@ -26,19 +25,7 @@ _:b1 <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://e/T> .
 // embedded serves the embedded engine with someData.
 func embedded(t testing.TB) (*local.Engine, string) {
 	t.Helper()
-	path, err := local.FindEngine("")
-	if err != nil {
-		const message = `SKIP-PART engine: run "make deps"`
-		if slices.Contains(strings.Split(os.Getenv("FRESHET_REQUIRE"), ","), "engine") {
-			t.Fatal(message)
-		}
-		t.Skip(message)
-	}
-	e, err := local.Open(t.Context(), local.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
+	e := localtest.Open(t)
 	if err := e.Load(t.Context(), strings.NewReader(someData), "nt"); err != nil {
 		t.Fatal(err)
 	}

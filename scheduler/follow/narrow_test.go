@@ -11,6 +11,7 @@ import (
 	"github.com/freshet/freshet/diff"
 	"github.com/freshet/freshet/endpoint/formats"
 	"github.com/freshet/freshet/endpoint/local"
+	"github.com/freshet/freshet/endpoint/local/localtest"
 	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/registry/sparql"
 )
@@ -155,7 +156,7 @@ func turtle(list []sparql.Pattern) string {
 // An event that does not reach a query whose result is taken into account leaves the result as it is. The result
 // that is taken into account may be an old one, as long as no event may have added rows that it lacks.
 func TestResultsNarrow(t *testing.T) {
-	e := openEngine(t)
+	e := localtest.Open(t)
 	spared, spareable := map[string]int{}, 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := &town{engine: e}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	source "github.com/freshet/freshet/endpoint/feed"
 	"github.com/freshet/freshet/endpoint/formats"
 	"github.com/freshet/freshet/endpoint/local"
+	"github.com/freshet/freshet/endpoint/local/localtest"
 	"github.com/freshet/freshet/registry/feed"
 	"github.com/freshet/freshet/registry/sparql"
 	"github.com/freshet/freshet/scheduler/proof"
@@ -33,28 +33,6 @@ const (
 	leastByResult   = 250             // of them, those that need the result
 	mostFalseProofs = 10              // that are reported
 )
-
-// openEngine opens the embedded engine, or skips the test if there is none.
-func openEngine(t *testing.T) *local.Engine {
-	t.Helper()
-	path, err := local.FindEngine("")
-	if err != nil {
-		if slices.Contains(strings.Split(os.Getenv("FRESHET_REQUIRE"), ","), "engine") {
-			t.Fatal("the engine is required but absent")
-		}
-		t.Skip(`SKIP-PART engine: run "make deps"`)
-	}
-	e, err := local.Open(t.Context(), local.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return e
-}
 
 // proofsNumber is a number from the environment.
 func proofsNumber(t *testing.T, name string, usual int) int {
@@ -75,7 +53,7 @@ func proofsNumber(t *testing.T, name string, usual int) int {
 func TestLongProofsAgreeWithEngine(t *testing.T) {
 	seed, rounds := proofsNumber(t, "FRESHET_PROOFS_SEED", 1), proofsNumber(t, "FRESHET_PROOFS_ROUNDS", proofRounds)
 	t.Logf("FRESHET_PROOFS_SEED=%d FRESHET_PROOFS_ROUNDS=%d", seed, rounds)
-	c := &comparison{t: t, engine: openEngine(t), log: newPatches(t)}
+	c := &comparison{t: t, engine: localtest.Open(t), log: newPatches(t)}
 	for c.round = range rounds {
 		c.gen, c.slow = &gen{Rand: rand.New(rand.NewPCG(uint64(seed), uint64(c.round)))}, false
 		c.load()

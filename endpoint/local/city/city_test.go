@@ -16,6 +16,7 @@ import (
 
 	"github.com/freshet/freshet/endpoint/local"
 	"github.com/freshet/freshet/endpoint/local/city"
+	"github.com/freshet/freshet/endpoint/local/localtest"
 	"github.com/freshet/freshet/scheduler/schedulertest/leak"
 )
 
@@ -128,27 +129,6 @@ func TestQueriesAreDifferent(t *testing.T) {
 	}
 }
 
-func openEngine(t *testing.T) *local.Engine {
-	t.Helper()
-	path, err := local.FindEngine("")
-	if err != nil {
-		if slices.Contains(strings.Split(os.Getenv("FRESHET_REQUIRE"), ","), "engine") {
-			t.Fatal(err)
-		}
-		t.Skip(`SKIP-PART engine: run "make deps"`)
-	}
-	e, err := local.Open(context.Background(), local.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return e
-}
-
 var blankLabel = regexp.MustCompile(`_:\w+`)
 
 // answer is a query's result without anything that may differ between two
@@ -175,7 +155,7 @@ func answer(t *testing.T, e *local.Engine, q city.Query) string {
 // answers change.
 func TestLongQueriesAgainstTheEngine(t *testing.T) {
 	const seed, steps = 1, 45
-	c, e := city.New(seed), openEngine(t)
+	c, e := city.New(seed), localtest.Open(t)
 	ctx := context.Background()
 	if err := e.Load(ctx, strings.NewReader(string(c.Base())), "nt"); err != nil {
 		t.Fatal(err)
@@ -230,7 +210,7 @@ func TestLongQueriesAgainstTheEngine(t *testing.T) {
 	dump := strings.Split(string(all), "\n")
 	slices.Sort(dump)
 	slices.Reverse(dump)
-	other := openEngine(t)
+	other := localtest.Open(t)
 	if err := other.Load(ctx, strings.NewReader(strings.Join(dump, "\n")), "nt"); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +251,7 @@ func TestWriteDir(t *testing.T) {
 		t.Errorf("from %s to %s", list[0].Name, list[steps-1].Name)
 	}
 	// The data applied from the files equal the result of the steps.
-	e := openEngine(t)
+	e := localtest.Open(t)
 	ctx := context.Background()
 	if err := e.LoadFile(ctx, filepath.Join(dir, "base.nt.gz")); err != nil {
 		t.Fatal(err)
